@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 from typing import Any, Self
@@ -24,6 +25,7 @@ _OPTIONS = (
     "--disable-component-update",
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",  # loopback only
 )
+_CODES = {"Enter": 13, "Escape": 27, "ArrowUp": 38, "ArrowDown": 40}  # without one, only scripts hear a key
 
 
 class Browser:
@@ -38,6 +40,7 @@ class Browser:
 
     def __enter__(self) -> Self:
         assert PROGRAM is not None
+        self._temporary = tempfile.mkdtemp()  # it does not always clear up behind itself
         theirs_in, self._out = os.pipe()
         self._in, theirs_out = os.pipe()
         # Chromium reads 3 and writes 4.
@@ -49,7 +52,7 @@ class Browser:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            env={**os.environ, "HOME": str(self._directory)},
+            env={**os.environ, "HOME": str(self._directory), "TMPDIR": self._temporary},
         )
         os.close(theirs_in)
         os.close(theirs_out)
@@ -73,6 +76,7 @@ class Browser:
             self._process.wait()
         os.close(self._in)
         os.close(self._out)
+        shutil.rmtree(self._temporary, ignore_errors=True)
 
     def send(self, method: str, **params: Any) -> dict[str, Any]:
         self._number += 1
@@ -127,8 +131,11 @@ class Browser:
 
     def press(self, key: str) -> None:
         for kind in ("keyDown", "keyUp"):
-            text = {"text": key} if kind == "keyDown" and len(key) == 1 else {}
-            self.send("Input.dispatchKeyEvent", type=kind, key=key, **text)
+            text = key if len(key) == 1 else "\r" if key == "Enter" else ""
+            more = {"text": text} if kind == "keyDown" and text else {}
+            self.send(
+                "Input.dispatchKeyEvent", type=kind, key=key, windowsVirtualKeyCode=_CODES.get(key, 0), **more
+            )
 
     def resize(self, width: int, height: int) -> None:
         self.send(

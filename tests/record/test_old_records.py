@@ -14,6 +14,8 @@ import json
 import os
 import shutil
 import tempfile
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -99,17 +101,21 @@ def shown(directory: Path, session: str, *more: str) -> list[str]:
 
 
 def exported(directory: Path, session: str) -> list[str]:
+    """What the page says of the record: without its policy, style and script, which are the version's."""
     page = directory / "page.html"
     with at_home(directory):
         assert export.run([session, "--cwd", str(directory), "--html", str(page)]) == 0
     whole = page.read_text(encoding="utf-8")
-    return (whole[: whole.index("<style>")] + whole[whole.index("</style>") :]).split("\n")
+    return whole[whole.index("</head>") : whole.rindex("<script>")].split("\n")
 
 
-def at_home(directory: Path) -> Any:
-    return mock.patch.dict(
-        os.environ, {"CODER_HOME": str(directory / "home"), "HOME": str(directory), "LANG": "C.UTF-8"}
-    )
+@contextlib.contextmanager
+def at_home(directory: Path) -> Iterator[None]:
+    home = {"CODER_HOME": str(directory / "home"), "HOME": str(directory), "LANG": "C.UTF-8", "TZ": "UTC"}
+    with mock.patch.dict(os.environ, home):
+        time.tzset()
+        yield
+    time.tzset()
 
 
 def _short(value: Any) -> Any:

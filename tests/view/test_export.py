@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from view_kit import HOSTILE, recorded
+from view_kit import HOSTILE, recorded, viewing
 
-from kit.driving import Project
-from kit.images import png
+from coder.tools.images.fit import MAX_BYTES
+from kit.driving import Project, play
+from kit.images import png, png_of
 
 
 class Tags(HTMLParser):
@@ -89,20 +90,46 @@ def test_the_page_holds_all_and_runs_nothing_of_it(project: Project, session: st
 
 def test_images_are_in_it_and_only_images(project: Project, tmp_path: Path) -> None:
     (project.cwd / "a.png").write_bytes(png(8, 6))
-    session = recorded(project, [{"text": "a picture"}], "what is on @a.png?")
+    session = recorded(
+        project, [{"text": "a picture"}, {"text": "again"}], "what is on @a.png?", "and @a.png?"
+    )
     (log,) = project.logs()
     lines = log.read_text(encoding="utf-8").splitlines()
     (image,) = [json.loads(line) for line in lines if '"type":"image"' in line]
+    asked = next(json.loads(line) for line in lines if '"type":"turn_start"' in line)
     svg = base64.b64encode(b"<svg onload='window.hacked=1'/>").decode()
-    for media_type, content in (
+    wide = base64.b64encode(png_of(100_000, 1, b"")).decode()
+    large = base64.b64encode(png(8, 6) + bytes(MAX_BYTES)).decode()
+    forms = [
         ("image/svg+xml", svg),
         ("text/html", svg),
+        ("image/png", svg),
         ('image/png" onerror="window.hacked=1', svg),
         ("image/png", "'><script>window.hacked=1</script>"),
-    ):
-        other = {**image, "content": content, "meta": {**image["meta"], "media_type": media_type}}
-        lines.append(json.dumps(other))
-    log.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        ("image/png", base64.b64encode(b"BM" + bytes(60)).decode()),
+        ("image/png", wide),
+        ("image/png", large),
+    ]
+    for at, (media_type, content) in enumerate(forms):
+        meta = {**image["meta"], "media_type": media_type, "image_id": f"no{at}", "name": HOSTILE}
+        lines.append(json.dumps({**image, "content": content, "meta": meta}))
+    names = [f"no{at}" for at in range(len(forms))] + ["unknown", "../../etc/passwd"]
+    named = {**asked, "turn": 3, "content": "look", "meta": {**asked["meta"], "images": names}}
+    log.write_text("".join(f"{line}\n" for line in [*lines, json.dumps(named)]), encoding="utf-8")
+    with viewing(project) as view:
+        first = view.json(f"/api/events?s=0/{session}")
+        second = view.json(f"/api/events?s=0/{session}&from={first['next']}")  # what it names is on the first
+        html_of_page = first["html"] + second["html"]
+        answers = [
+            view.get(f"/api/image?s=0/{session}&from={at}")
+            for at in re.findall(r'data-image="(\d+)"', html_of_page)
+        ]
+    assert [(status, headers["Content-Type"]) for status, _, headers in answers] == [
+        (200, "image/png"),
+        (200, "image/png"),  # named twice
+        *[(404, "text/plain; charset=utf-8")] * len(forms),
+    ]
+    assert answers[0][1] == png(8, 6)
     file = tmp_path / "out.html"
     assert project.coder("export", session, "--html", str(file)).returncode == 0
     page = file.read_text(encoding="utf-8")
@@ -110,6 +137,7 @@ def test_images_are_in_it_and_only_images(project: Project, tmp_path: Path) -> N
         f'<img alt="image a.png (8×6)" src="data:image/png;base64,{image["content"]}">'
     ]
     assert page.count("<script") == 1
+    assert page.count("<figcaption>") == 2 + len(forms)  # drawn once, named wherever it was
 
 
 def test_markdown_keeps_html_from_running(project: Project, session: str, tmp_path: Path) -> None:
@@ -121,6 +149,25 @@ def test_markdown_keeps_html_from_running(project: Project, session: str, tmp_pa
     assert "```diff" in text
     assert "<script" not in outside.replace("> change a.py <script", "")
     assert "&lt;script" in outside
+
+
+def test_what_was_rewound_is_said(project: Project, tmp_path: Path) -> None:
+    (project.cwd / "a.png").write_bytes(png(8, 6))
+    script = [{"text": "first"}, {"text": "second\nand more"}, {"text": "third"}]
+    driven = play(project, script, ["one @a.png", "two", "/rewind 2", "three"])
+    session = driven.engine.agent.session.id
+    file = tmp_path / "out.md"
+    assert project.coder("export", session, "--md", str(file)).returncode == 0
+    text = file.read_text(encoding="utf-8")
+    assert re.findall(r"^## .*$", text, re.MULTILINE) == ["## Turn 1", "## Turn 2 (rewound)", "## Turn 3"]
+    assert "- image a.png (8×6)" in text.partition("## Turn 2")[0]
+    shown = project.coder("show", session).stdout.splitlines()
+    heads = [line for line in shown if "── turn" in line]
+    assert [line.startswith("┊ ") for line in heads] == [False, True, False]
+    assert [line.endswith("· rewound") for line in heads] == [False, True, False]
+    assert {"┊ > two", "┊ second", "┊ and more", "first", "third", "> three", "  [image a.png (8×6)]"} <= {
+        *shown
+    }
 
 
 def test_a_file_must_be_named(project: Project, session: str) -> None:

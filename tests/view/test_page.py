@@ -13,7 +13,7 @@ from view_kit import HOSTILE, View, recorded, viewing
 
 from kit import ScriptedServer
 from kit.browser import PROGRAM, Browser
-from kit.driving import Project
+from kit.driving import Project, play
 from kit.images import png
 
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="no Chromium on this machine (apt install chromium)")
@@ -58,7 +58,7 @@ def session(project: Project) -> str:
                 {"name": "bash", "arguments": {"command": "cat nowhere.txt"}},
             ]
         },
-        {"text": "The price is *three times* `n` now.\n\n| n | price |\n|---|---|\n| 1 | 3 |"},
+        {"text": "The price is *three times* `n` now.\n\n| n | price |\n|---|---:|\n| 1 | 3 |"},
         {"reasoning": "second thoughts", "text": f"Nothing else. {HOSTILE}"},
     ]
     return recorded(project, script, "set the price for pelicans", f"anything else? {HOSTILE}")
@@ -92,6 +92,7 @@ def test_a_session_is_read_folded_and_searched(project: Project, session: str, p
         assert page.run("one('article.failed .badge').textContent").startswith("failed (1)")
         assert page.run("one('article.result details summary').textContent").startswith("output, 6")
         assert page.run("one('.text td:last-child').textContent") == "3"
+        assert page.run("getComputedStyle(one('.text td:last-child')).textAlign") == "right"
         assert page.run("one('.files code').textContent") == "shop.py"
         page.run("one('.files').closest('details').open = true; one('.files button.file').click()")
         page.wait("one('.files .changes .diff .add mark')")
@@ -99,6 +100,14 @@ def test_a_session_is_read_folded_and_searched(project: Project, session: str, p
         page.run("one('.files button.file').click()")
         assert page.run("one('.files .changes')") is None
         assert page.run("all('.plot .hit').length") == 2
+        assert (
+            page.run("all('.key').map((e) => e.textContent).join()")
+            == "sent, from the cache,sent anew,received"
+        )
+        for kind in ("cached", "prompt", "completion"):  # the legend has the bars' colours
+            key = f"getComputedStyle(one('.key.{kind}'), '::before').backgroundColor"
+            assert page.run(key) == page.run(f"getComputedStyle(one('.plot .{kind}')).fill")
+        assert page.run("one('.pane .title').textContent") == "set the price for pelicans"
         # What a hostile transcript brings is text.
         assert page.run("window.hacked === undefined && !one('.events script, .events img, iframe')")
         assert not [url for url in page.requests if "evil" in url]
@@ -169,7 +178,7 @@ def test_two_sessions_side_by_side_dark_and_light(project: Project, session: str
         wide = page.run("panes.map((pane) => Math.round(pane.element.getBoundingClientRect().width))")
         assert abs(wide[0] - wide[1]) <= 2
         assert page.run("document.documentElement.lang") == "zh"
-        assert "第 1 轮" in page.run("panes[0].events.innerText")
+        assert "第 1 回合" in page.run("panes[0].events.innerText")
         colours = []
         for _ in range(2):
             page.press("d")
@@ -185,6 +194,10 @@ def test_on_a_phone(project: Project, session: str, page: Browser) -> None:
     with viewing(project) as view:
         opened(page, view)
         assert page.run("one('#list').checkVisibility()")
+        assert (
+            page.run("Math.max(...all('header > *, #list *').map((e) => e.getBoundingClientRect().right))")
+            <= 390
+        )
         picture(page, "phone-list")
         page.run("one('#list a').click()")
         page.wait("panes[0] && panes[0].outline")
@@ -268,15 +281,122 @@ def test_the_exported_file_is_searched_and_replayed(
     assert not [url for url in page.requests if "evil" in url]
 
 
-def test_images_are_drawn(project: Project, page: Browser, tmp_path: Path) -> None:
+def test_images_are_drawn_where_they_were_said_and_read(
+    project: Project, page: Browser, tmp_path: Path
+) -> None:
     (project.cwd / "a.png").write_bytes(png(40, 30))
-    session = recorded(project, [{"text": "a picture"}], "what is on @a.png?")
-    drawn = "document.querySelector('figure img')?.naturalWidth == 40"
+    (project.cwd / "b.png").write_bytes(png(50, 20))
+    script: list[dict[str, Any]] = [
+        {"calls": [{"name": "read", "arguments": {"path": "b.png"}}]},
+        {"text": "two pictures"},
+    ]
+    session = recorded(project, script, "what is on @a.png?")
+    drawn = (
+        "document.querySelector('article.turn figure img')?.naturalWidth == 40"
+        " && document.querySelector('article.result figure img')?.naturalWidth == 50"
+    )
     with viewing(project) as view:
         opened(page, view, session)
         page.wait(drawn)
+        assert page.run("one('article.turn figcaption').textContent") == "image a.png (40×30)"
         picture(page, "image")
     file = tmp_path / "session.html"
     project.coder("export", session, "--html", str(file))
     page.goto(file.as_uri())
     page.wait(drawn)
+
+
+def test_what_was_rewound_is_marked_and_the_replay_knows_when(
+    project: Project, page: Browser, tmp_path: Path
+) -> None:
+    script = [{"text": "first answer"}, {"text": "second answer"}, {"text": "third answer"}]
+    driven = play(project, script, ["one", "two", "/rewind 2", "/redo", "/rewind 2", "three"])
+    session = driven.engine.agent.session.id
+    kinds = [event["type"] for event in project.events()]
+    rewinds = [at for at, kind in enumerate(kinds) if kind == "rewind"]
+    assert len(rewinds) == 3
+    heads = "all('article.turn').filter((e) => e.checkVisibility())"
+    gone = f"{heads}.filter((e) => e.classList.contains('rewound')).map((e) => e.dataset.turn).join()"
+    with viewing(project) as view:
+        opened(page, view, session)
+        page.wait("panes[0].outline && all('article.end').length == 3")
+        page.wait(f"{gone} == '2'")
+        assert page.run("one('#turn-2 .gone').checkVisibility()")
+        assert page.run("one('#turn-2 .gone').textContent") == "rewound"
+        assert page.run("Number(getComputedStyle(one('#turn-2')).opacity)") < 1
+        assert page.run("all('.turns li').map((e) => e.className).join()") == ",rewound,"
+        picture(page, "rewound")
+        # Before the first rewind, after it, after it was taken back, after the second.
+        for events, expected in zip((0, 1, rewinds[1] - rewinds[0] + 1), ("", "2", ""), strict=True):
+            page.run(f"panes[0].replay({rewinds[0] + events})")
+            page.wait(f"{heads}.length == 2 && {gone} == '{expected}'")
+        assert not page.run("one('#turn-2 .gone').checkVisibility()")
+        page.run(f"panes[0].replay({rewinds[2] + 1})")
+        page.wait(f"{heads}.length == 2 && {gone} == '2'")
+    file = tmp_path / "session.html"
+    project.coder("export", session, "--html", str(file))
+    page.goto(file.as_uri())
+    page.wait("document.querySelectorAll('article.turn.rewound .gone').length == 1")
+    static = file.read_text(encoding="utf-8").partition("<script>")[0]
+    assert 'class="turn rewound" id="turn-2"' in static  # also where scripts are off
+    steps = page.run("document.querySelectorAll('article').length")
+    seen = []
+    for _ in range(steps):
+        page.press("[")
+        seen.append(page.run("document.querySelectorAll('#turn-2.rewound').length"))
+    assert [a for a, b in zip(seen, [*seen[1:], None], strict=True) if a != b] == [1, 0, 1, 0]
+
+
+def test_a_page_that_shows_little_is_followed_by_the_next(project: Project, page: Browser) -> None:
+    """Without it a high window has nothing to scroll, and what comes later is never asked for."""
+    session = recorded(project, [{"text": "an answer"}], "a question")
+    (log,) = project.logs()
+    lines = log.read_bytes().splitlines(keepends=True)
+    quiet = json.dumps({**json.loads(lines[0]), "type": "final"}).encode() + b"\n"
+    log.write_bytes(lines[0] + quiet * 400 + b"".join(lines[1:]))
+    with viewing(project) as view:
+        opened(page, view, session)
+        page.wait("all('article.answer').length == 1 && panes[0].ended")
+        page.run("panes[0].filter.value = 'nothing'; panes[0].filter.dispatchEvent(new Event('input'))")
+        page.wait("panes[0].hits.textContent == '0'")
+        page.run("panes[0].filter.value = 'AN answer'; panes[0].filter.dispatchEvent(new Event('input'))")
+        page.wait("panes[0].hits.textContent == '1'")
+
+
+def test_all_of_it_by_keyboard(project: Project, session: str, page: Browser) -> None:
+    recorded(project, [{"text": "another answer about pelicans"}], "another question")
+    with viewing(project) as view:
+        opened(page, view)
+        page.press("/")
+        for key in "pelicans":
+            page.press(key)
+        page.wait("all('#list li').length == 2 && one('#list mark')")
+        assert page.run("one('#list mark').textContent") == "pelicans"
+        page.press("ArrowDown")
+        first = page.run("document.activeElement.dataset.open")
+        page.press("ArrowUp")
+        assert page.run("document.activeElement.id") == "search"
+        page.press("ArrowDown")
+        page.press("ArrowDown")
+        assert page.run("document.activeElement.className") == "hit"
+        page.press("Enter")
+        page.wait("panes[0] && panes[0].outline")
+        assert page.run("panes[0].key") == first
+        assert page.run("document.activeElement === panes[0].body")
+        page.run(f"openSession('0/{session}', 0)")
+        page.wait(f"panes[0].key == '0/{session}' && panes[0].outline && one('#turn-2')")
+        page.press("j")
+        page.wait("panes[0].turnInView() == 2")
+        page.press("k")
+        page.wait("panes[0].turnInView() == 1")
+        page.press("[")
+        page.wait("Number(panes[0].slider.value) == panes[0].outline.events - 1")
+        page.press("?")
+        assert page.run("one('#keys').open")
+        page.press("Escape")
+        page.wait("!one('#keys').open")
+        page.press("m")
+        assert not page.run("one('#list').checkVisibility()")
+        page.press("x")
+        assert page.run("panes.length") == 0
+        assert page.run("one('#list').checkVisibility()")

@@ -13,10 +13,12 @@ from coder.cli.errors import Exit
 from coder.protocol import entries
 from coder.protocol.history import HistoryEvent
 from coder.record.files import encode
-from coder.record.log import read_log
+from coder.record.rewound import marked_log
 from coder.record.store import SessionStore
 from coder.terminal.render.sanitize import flat, safe, safe_json
 from coder.texts import shortened
+
+_REWOUND = "┊ "  # before each line that a rewind left behind
 
 
 def run(arguments: list[str]) -> int:
@@ -26,17 +28,20 @@ def run(arguments: list[str]) -> int:
     chosen = parser.parse_args(arguments)
     options, settings = settings_from(chosen)
     store = SessionStore(options.cwd, options.log_dir)
-    for event in read_log(store.log_path(session_named(store, chosen.id))):
+    images: dict[str, entries.Image] = {}
+    for event, current in marked_log(store.log_path(session_named(store, chosen.id))):
         if chosen.json:
             sys.stdout.write(safe_json(encode(event)).decode("utf-8") + "\n")
-        else:
-            for line in lines_of(event, settings.texts.say):
-                print(line)
+            continue
+        say = settings.texts.say
+        for text in (*lines_of(event, say, current=current), *_images(event, images, say)):
+            for line in text.split("\n"):
+                print(line if current or not line else _REWOUND + line)
     return Exit.ANSWERED
 
 
-def lines_of(event: HistoryEvent, say: Say) -> Iterator[str]:
-    """One event for people; bookkeeping is omitted."""
+def lines_of(event: HistoryEvent, say: Say, *, current: bool = True) -> Iterator[str]:
+    """One event for people; bookkeeping is omitted. `current`: no rewind left it behind."""
     if event.for_model_alone:
         return
     content = safe(event.content).rstrip("\n")
@@ -44,7 +49,8 @@ def lines_of(event: HistoryEvent, say: Say) -> Iterator[str]:
         case entries.TurnStart():
             yield from (
                 "",
-                f"── {say('cli.show.turn', n=event.turn)} · {flat(event.ts)}",
+                f"── {say('cli.show.turn', n=event.turn)} · {flat(event.ts)}"
+                + ("" if current else f" · {say('viewer.page.rewound')}"),
                 *_prefixed("> ", content),
             )
         case entries.Assistant():
@@ -77,13 +83,25 @@ def one_line(event: HistoryEvent, say: Say) -> str:
         case entries.Undo(undone_turn=None, redone_turn=None, action=action, hunks=hunks):
             key = "viewer.review_undo" if action == "undo" else "viewer.review_redo"
             return "· " + say(key, hunks=", ".join(hunks))
-        case entries.Undo(undone_turn=turn):
-            return "· " + say("cli.show.undo", turn=turn)
+        case entries.Undo(undone_turn=undone, redone_turn=redone) as entry:
+            paths = ", ".join([*entry.restored, *entry.removed, *entry.merged])
+            return "· " + say("viewer.redo" if redone else "viewer.undo", turn=undone or redone, paths=paths)
         case entries.Rewind(before=turn, back=back):
             return "· " + (say("cli.show.rewind_back") if back else say("cli.show.rewind", turn=turn))
         case entries.TurnEnd(status=status, step_count=n, tokens=tokens):
             return "── " + say("cli.show.turn_end", status=status, n=n, tokens=tokens.total)
     return ""
+
+
+def _images(event: HistoryEvent, known: dict[str, entries.Image], say: Say) -> Iterator[str]:
+    """A line for each image of an input or a result. An image comes before those that name it."""
+    match event.inner.entry:
+        case entries.Image() as image:
+            known[image.image_id] = image
+        case entries.TurnStart(images=names) | entries.Observation(images=names):
+            for image in (known[name] for name in names if name in known):
+                line = say("viewer.image", name=image.name, width=image.width, height=image.height)
+                yield f"  [{flat(line)}]"
 
 
 def _prefixed(mark: str, text: str) -> Iterator[str]:

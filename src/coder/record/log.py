@@ -18,10 +18,10 @@ def now() -> str:
     return as_time(time.time())
 
 
-def local_time(seconds: float) -> str:
-    """Local time to the minute; `-` for a timestamp out of range."""
+def local_time(when: float, *, seconds: bool = False) -> str:
+    """Local time to the minute, or to the second; `-` for a timestamp out of range."""
     try:
-        return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
+        return time.strftime("%Y-%m-%d %H:%M:%S" if seconds else "%Y-%m-%d %H:%M", time.localtime(when))
     except (OverflowError, ValueError, OSError):
         return "-"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,9 +29,12 @@ class EarlierMessage(msgspec.Struct):
 
 def marked_log(path: Path) -> Iterator[tuple[HistoryEvent, bool]]:
     """The events of a log, each with whether it is part of the conversation as it is now."""
-    gone = _rewound_lines(path)
+    rewinds = Rewinds()
+    for number, event in numbered_log(path, _MENTIONS):
+        rewinds.take(number, event)
+    gone = rewinds.gone()
     for number, event in numbered_log(path):
-        yield event, not any(number in lines for lines in gone)
+        yield event, not is_within(number, gone)
 
 
 def current_log(path: Path) -> Iterator[HistoryEvent]:
@@ -66,21 +70,47 @@ def typed_line(event: HistoryEvent, entry: TurnStart) -> str:
     return " ".join([instant.mode_id, *(values or [entry.said or ""])]).rstrip()
 
 
-def _rewound_lines(path: Path) -> list[range]:
-    """Line numbers of what was rewound and is not part of the conversation any more."""
-    began: dict[int, int] = {}  # line of each turn's input
-    gone: list[range] = []
-    pending: list[range] = []  # rewinds that can be taken back: no input followed
-    for number, event in numbered_log(path, _MENTIONS):
+class Rewound(msgspec.Struct):
+    """What a rewind at `end` left behind: from the place `start` on. `back`: where that was taken back."""
+
+    start: int
+    end: int
+    back: int | None = None
+
+
+class Rewinds:
+    """Takes the inputs and rewinds of a record in order, with their places: lines or bytes."""
+
+    def __init__(self) -> None:
+        self.all: list[Rewound] = []
+        self._began: dict[int, int] = {}  # place of each turn's input
+        self._pending: list[Rewound] = []  # that can be taken back: no input followed
+
+    def take(self, place: int, event: HistoryEvent) -> None:
         match event.entry:
             case TurnStart():
-                began[event.turn] = number
-                pending.clear()
-            case Rewind(back=True) if pending:
-                last = pending.pop()
-                gone.remove(last)
-                gone.append(range(last.stop, number))
-            case Rewind(before=turn, back=False) if turn in began:
-                pending.append(range(began[turn], number))
-                gone.append(pending[-1])
-    return gone
+                self._began[event.turn] = place
+                self._pending.clear()
+            case Rewind(back=True) if self._pending:
+                last = self._pending.pop()
+                last.back = place
+                self.all.append(Rewound(last.end, place))
+            case Rewind(before=turn, back=False) if turn in self._began:
+                self._pending.append(Rewound(self._began[turn], place))
+                self.all.append(self._pending[-1])
+
+    def gone(self) -> list[range]:
+        """What is not part of the conversation any more: apart from each other, in order."""
+        found: list[range] = []
+        for one in sorted((one.start, one.end) for one in self.all if one.back is None):
+            if found and one[0] <= found[-1].stop:
+                found[-1] = range(found[-1].start, max(found[-1].stop, one[1]))
+            else:
+                found.append(range(*one))
+        return found
+
+
+def is_within(place: int, ranges: list[range]) -> bool:
+    """`ranges`: as `Rewinds.gone` has them."""
+    at = bisect(ranges, place, key=lambda one: one.start)
+    return at > 0 and place in ranges[at - 1]

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from coder.lookback.index.database import IndexFault
 from coder.lookback.index.search import search
+from coder.lookback.index.words import marks_of
 from coder.lookback.projects import Project
+from coder.protocol.history import HistoryEvent
 from coder.record.log import local_time
 from coder.record.store import SessionStore
 from coder.texts import Texts
 from coder.view.html.escape import plain, tag, text_of
-from coder.view.html.events import Renderer, image_of
-from coder.view.html.plot import plot
+from coder.view.html.events import Renderer
+from coder.view.html.images import Kept, image_of, keep_image, named_images
+from coder.view.html.plot import plot, summary
 from coder.view.records import PAGE_EVENTS, Outline, read_event, read_page
 
 _LISTED = 200
@@ -55,7 +59,7 @@ class Answers:
             case "event":
                 return self._event(path, start)
             case "outline":
-                return self._outline(path)
+                return {"title": plain(self._title(query["s"])), **self._outline(path)}
         raise NotFound
 
     def image(self, query: dict[str, str]) -> tuple[str, bytes]:
@@ -80,6 +84,10 @@ class Answers:
             raise NotFound
         return store.log_path(session_id)
 
+    def _title(self, key: str) -> str:
+        number, _, session_id = key.partition("/")
+        return self._stores[int(number)].title(session_id) or session_id
+
     # lists
 
     def _list(self, words: str, *, everywhere: bool) -> dict[str, Any]:
@@ -101,17 +109,18 @@ class Answers:
             found = search(self._home, directories, words, 50)
         except IndexFault as fault:
             return [tag("li", text_of(fault.text(self._texts)))]
-        rows = []
+        rows, marks = [], marks_of(words)
         for one in found:
             hits = [
-                (hit.turn, f"{self._texts.say(f'lookback.kind.{hit.kind}')}: {hit.line}") for hit in one.hits
+                (hit.turn, self._texts.say(f"lookback.kind.{hit.kind}"), marked(hit.line, marks))
+                for hit in one.hits
             ]
             number = directories.index(one.directory)
             rows.append(self._row(number, one.session_id, one.title, one.updated_at, one.turns, hits))
         return rows
 
     def _row(
-        self, number: int, name: str, title: str, when: float, turns: int, hits: list[tuple[int, str]]
+        self, number: int, name: str, title: str, when: float, turns: int, hits: list[tuple[int, str, str]]
     ) -> str:
         say = self._texts.say
         key = f"{number}/{name}"
@@ -124,8 +133,8 @@ class Answers:
             tag("button", text_of(say("viewer.beside")), type="button", class_="beside", data_beside=key),
         ]
         parts += [
-            tag("a", text_of(line), href="#", class_="hit", data_open=key, data_go=turn)
-            for turn, line in hits
+            tag("a", text_of(f"{who}: "), html, href="#", class_="hit", data_open=key, data_go=turn)
+            for turn, who, html in hits
         ]
         return tag("li", *parts)
 
@@ -133,7 +142,7 @@ class Answers:
 
     def _events(self, path: Path, start: int, count: int) -> dict[str, Any]:
         page = read_page(path, start, max(1, min(count, PAGE_EVENTS)))
-        render = Renderer(self._texts)
+        render = Renderer(self._texts, images=self._images(path, page.events))
         html = "".join(render.html(event, at) for at, event in page.events)
         return {"html": html, "next": page.next, "count": len(page.events), "end": page.next >= _size(path)}
 
@@ -141,7 +150,15 @@ class Answers:
         event = read_event(path, start)
         if event is None:
             raise NotFound
-        return {"html": Renderer(self._texts, 0).html(event, start)}
+        return {"html": Renderer(self._texts, 0, self._images(path, [(start, event)])).html(event, start)}
+
+    def _images(self, path: Path, events: Iterable[tuple[int, HistoryEvent]]) -> dict[str, Kept]:
+        """Those that the events name and have not among them: each may come long before."""
+        own: dict[str, Kept] = {}
+        for at, event in events:
+            if not keep_image(own, event, at) and any(name not in own for name in named_images(event)):
+                return self._read_outline(path).images
+        return {}
 
     def _follow(self, path: Path, start: int) -> dict[str, Any]:
         """Wait until the record is longer than `start`."""
@@ -154,19 +171,19 @@ class Answers:
             time.sleep(_POLL)
         return {"html": "", "next": start, "count": 0, "end": True}
 
-    def _outline(self, path: Path) -> dict[str, Any]:
+    def _read_outline(self, path: Path) -> Outline:
         with self._lock:
             outline = self._outlines.pop(path, None) or Outline(path)
             outline.read_on()
             self._outlines[path] = outline
             while len(self._outlines) > _KEPT_OUTLINES:
                 del self._outlines[next(iter(self._outlines))]
-            say = self._texts.say
-            total = [sum(bar[field] for bar in (row.bar for row in outline.turns)) for field in (1, 2, 3, 4)]
-            summary = say("viewer.summary", n=len(outline.turns), prompt=f"{total[0]:,}",
-                          cached=f"{total[1]:,}", completion=f"{total[2]:,}")  # fmt: skip
-            if total[3]:
-                summary += f" · ${total[3]:.4f}"
+        return outline
+
+    def _outline(self, path: Path) -> dict[str, Any]:
+        outline = self._read_outline(path)
+        with self._lock:  # another request may read on
+            bars = [row.bar for row in outline.turns]
             return {
                 "size": outline.size,
                 "live": not outline.closed and time.time() - path.lstat().st_mtime < _LIVE,
@@ -177,13 +194,25 @@ class Answers:
                     for row in outline.turns
                 ],
                 "marks": outline.marks,
-                "plot": plot([row.bar for row in outline.turns], say("viewer.plot")),
-                "summary": plain(summary),
+                "rewound": outline.rewound,
+                "plot": plot(bars, self._texts),
+                "summary": plain(summary(bars, self._texts)),
                 "files": [
                     {"path": plain(path), "turns": turns, "at": outline.changes[path]}
                     for path, turns in outline.files.items()
                 ],
             }  # fmt: skip
+
+
+def marked(line: str, marks: list[str]) -> str:
+    """As HTML, with the words of a search marked."""
+    if not marks:
+        return text_of(line)
+    pieces = re.split("(" + "|".join(map(re.escape, marks)) + ")", line, flags=re.IGNORECASE)
+    return "".join(
+        tag("mark", text_of(piece), class_="found") if at % 2 else text_of(piece)
+        for at, piece in enumerate(pieces)
+    )
 
 
 def _size(path: Path) -> int:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
+from functools import partial
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
 
 from coder.protocol import entries
 from coder.protocol.history import HistoryEvent
-from coder.record.log import read_log
+from coder.record.files import encode
+from coder.record.rewound import is_within, marked_log
 from coder.texts import Texts
 from coder.view.html.escape import plain, tag, text_of
-from coder.view.html.events import Renderer
-from coder.view.html.plot import plot
-from coder.view.records import Outline
+from coder.view.html.events import Renderer, image_line
+from coder.view.html.images import Kept, keep_image, named_images
+from coder.view.html.plot import plot, summary
+from coder.view.records import Outline, read_all, read_event
 
 _WORDS = ("filter", "replay", "theme")  # of the script
 
@@ -36,11 +39,13 @@ def html_file(path: Path, session_id: str, title: str, texts: Texts) -> Iterator
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
     yield f"<title>{shown}</title><style>{style}</style></head>\n"
     words = " ".join(f'data-{name}="{text_of(texts.say(f"viewer.page.{name}"))}"' for name in _WORDS)
+    words += f' data-rewinds="{text_of(encode(outline.rewound).decode("ascii"))}"'
     yield f'<body class="file" {words}><h1>{shown}</h1>'
     yield _contents(outline, texts)
-    render = Renderer(texts, 0, inline_images=True)
-    for event in read_log(path):
-        if html := render.html(event):
+    render = Renderer(texts, 0, image_at=partial(read_event, path))
+    gone = outline.rewinds.gone()
+    for at, event in read_all(path):
+        if html := render.html(event, at, rewound=is_within(at, gone)):
             yield html + "\n"
     yield f"<script>{script}</script></body></html>\n"
 
@@ -55,14 +60,20 @@ def _hash(text: str) -> str:
 
 def _contents(outline: Outline, texts: Texts) -> str:
     say = texts.say
-    parts = [plot([row.bar for row in outline.turns], say("viewer.plot"))]
+    gone = outline.rewinds.gone()
+    bars = [row.bar for row in outline.turns]
+    parts = [tag("p", text_of(summary(bars, texts)), class_="legend"), plot(bars, texts)]
     if outline.turns:
         rows = [
-            tag("li", tag("a", text_of(row.text), href=f"#turn-{row.turn}"), value=row.turn)
+            tag(
+                "li",
+                tag("a", text_of(row.text), href=f"#turn-{row.turn}"),
+                class_="rewound" if is_within(row.at, gone) else "",
+                value=row.turn,
+            )
             for row in outline.turns
         ]
-        summary = tag("summary", text_of(say("viewer.page.turns")))
-        parts.append(tag("details", summary, tag("ol", *rows)))
+        parts.append(tag("details", tag("summary", text_of(say("viewer.page.turns"))), tag("ol", *rows)))
     if outline.files:
         rows = [
             tag(
@@ -79,16 +90,22 @@ def _contents(outline: Outline, texts: Texts) -> str:
 def markdown_file(path: Path, session_id: str, title: str, texts: Texts) -> Iterator[str]:
     """Answers as the model wrote them; everything else quoted or fenced. Raises OSError."""
     yield f"# {_line(title or session_id)}\n\n"
-    for event in read_log(path):
-        if not event.for_model_alone:
-            yield from _markdown(event, texts)
+    images: dict[str, Kept] = {}
+    for event, current in marked_log(path):
+        if event.for_model_alone or keep_image(images, event, 0):
+            continue
+        yield from _markdown(event, texts, current=current)
+        for name in named_images(event):
+            if name in images:
+                yield f"- {_line(image_line(images[name], texts))}\n\n"
 
 
-def _markdown(event: HistoryEvent, texts: Texts) -> Iterator[str]:
+def _markdown(event: HistoryEvent, texts: Texts, *, current: bool) -> Iterator[str]:
     say = texts.say
     match event.entry:
         case entries.TurnStart():
-            yield f"## {say('viewer.turn', n=event.turn)}\n\n"
+            yield f"## {say('viewer.turn', n=event.turn)}"
+            yield "\n\n" if current else f" ({say('viewer.page.rewound')})\n\n"
             yield "".join(f"> {line}\n" for line in plain(event.content).split("\n")) + "\n"
         case entries.Assistant(reasoning=reasoning):
             if reasoning:

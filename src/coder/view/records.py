@@ -12,8 +12,10 @@ import msgspec
 
 from coder.protocol import entries
 from coder.protocol.history import HistoryEvent
+from coder.record.rewound import Rewinds
 from coder.record.turn_so_far import changes_of, request_of
 from coder.texts import one_line
+from coder.view.html.images import Kept, keep_image
 from coder.view.html.plot import Bar
 
 PAGE_EVENTS = 60
@@ -47,6 +49,12 @@ def read_page(path: Path, start: int, events: int = PAGE_EVENTS, size: int = PAG
             if len(found) >= events or at - start >= size:
                 break
     return Page(found, at)
+
+
+def read_all(path: Path) -> Iterator[tuple[int, HistoryEvent]]:
+    """Every event with its place. Raises OSError."""
+    with opened_record(path) as file:
+        yield from ((place, event) for place, event, _ in _events(file, 0) if event is not None)
 
 
 def read_event(path: Path, start: int) -> HistoryEvent | None:
@@ -110,7 +118,14 @@ class Outline:
         self.files: dict[str, list[int]] = {}  # the turns that changed each
         self.changes: dict[str, list[int]] = {}  # and the places of the events
         self.marks: list[tuple[int, int]] = []  # events before, place
+        self.images: dict[str, Kept] = {}
+        self.rewinds = Rewinds()
         self.closed = False  # the last event says that the process left the session
+
+    @property
+    def rewound(self) -> list[tuple[int, int, int | None]]:
+        """For the page's script, which knows what of it has happened by a step of the replay."""
+        return [(one.start, one.end, one.back) for one in self.rewinds.all]
 
     def read_on(self) -> None:
         """Raises OSError."""
@@ -127,10 +142,11 @@ class Outline:
         self.closed = isinstance(entry, entries.SessionEnd)
         if self.events % _MARK_EVERY == 0:
             self.marks.append((self.events, place))
+        self.rewinds.take(place, event)
         if isinstance(entry, entries.TurnStart):
             self.turns.append(TurnRow(event.turn, place, self.events, one_line(event.content, 120)))
         self.events += 1
-        if not self.turns:
+        if keep_image(self.images, event, place) or not self.turns:
             return
         turn = self.turns[-1]
         if request := request_of(event):

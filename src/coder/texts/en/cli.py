@@ -200,7 +200,6 @@ TEXTS: dict[str, str] = {
     "cli.resume_which": (
         "--resume needs an ID where there is no terminal to choose on. Recent sessions:\n{sessions}"
     ),
-    "cli.show.undo": "undid the file changes of turn {turn}",
     "cli.show.verify": "verify {command} → {state} (exit {code})",
     "cli.system": "{what}: {why}.",
     "cli.usage": "{what}. `{prog} --help` lists the options.",

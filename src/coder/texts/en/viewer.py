@@ -8,6 +8,7 @@ TEXTS: dict[str, str] = {
     "viewer.beside": "beside",
     "viewer.by_person": "by the person",
     "viewer.by_policy": "without asking: {why}",
+    "viewer.by_setting": "by the settings, nobody was asked",
     "viewer.check": "check {command}: {state}",
     "viewer.check_skipped": "no check ran",
     "viewer.compaction": "history summarised: {before} → {after} tokens",
@@ -31,7 +32,7 @@ TEXTS: dict[str, str] = {
     "viewer.page.follow": "follow",
     "viewer.page.help": "Keys",
     "viewer.page.keys": (
-        "/      search\n"
+        "/      search; ↓ ↑ through the list, Enter opens\n"
         "j k    next, previous turn\n"
         "[ ]    replay one event back, forward\n"
         "t      thinking: open or fold all\n"
@@ -44,11 +45,19 @@ TEXTS: dict[str, str] = {
     "viewer.page.no_token": "This address needs the token that coder view printed; open that address again.",
     "viewer.page.nothing": "No session found.",
     "viewer.page.replay": "replay",
+    "viewer.page.rewound": "rewound",
     "viewer.page.search": "search all that was said, run and printed",
     "viewer.page.sessions": "Sessions",
     "viewer.page.theme": "dark or light",
     "viewer.page.turns": "Turns",
     "viewer.plot": "tokens and cost of each turn",
+    "viewer.plot.cached": "sent, from the cache",
+    "viewer.plot.completion": "received",
+    "viewer.plot.cost": "cost",
+    "viewer.plot.highest": "highest: {tokens} tokens",
+    "viewer.plot.joined": "{n} turns a bar",
+    "viewer.plot.prompt": "sent anew",
+    "viewer.plot.turn": "turn {turn}: sent {prompt}, of these cached {cached}; received {completion}",
     "viewer.port_taken": "Port {port} cannot be used: {why}. Choose another with --port, or none.",
     "viewer.redo": "redid the file changes of turn {turn}: {paths}",
     "viewer.routing": "model: {model}",
@@ -69,4 +78,18 @@ TEXTS: dict[str, str] = {
     "viewer.undo": "undid the file changes of turn {turn}: {paths}",
     "viewer.review_redo": "did the parts again that were taken back last",
     "viewer.review_undo": "took back parts of the changes: {hunks}",
+    "viewer.word.always": "always",
+    "viewer.word.auto": "yes",
+    "viewer.word.cancelled": "stopped",
+    "viewer.word.ended": "ended",
+    "viewer.word.error": "failed",
+    "viewer.word.failed": "failed",
+    "viewer.word.gave_up": "gave up",
+    "viewer.word.max_steps": "step limit reached",
+    "viewer.word.no": "no",
+    "viewer.word.ok": "done",
+    "viewer.word.passed": "passed",
+    "viewer.word.prompt_limit": "prompt limit reached",
+    "viewer.word.skipped": "skipped",
+    "viewer.word.yes": "yes",
 }

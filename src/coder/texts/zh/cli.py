@@ -190,7 +190,6 @@ TEXTS: dict[str, str] = {
     "cli.show.rewind": "对话退回到第 {turn} 回合之前",
     "cli.show.rewind_back": "撤回了该次退回",
     "cli.resume_which": "没有可供选择的终端时，--resume 需要 ID。最近的会话：\n{sessions}",
-    "cli.show.undo": "撤销了第 {turn} 回合的文件改动",
     "cli.show.verify": "验证 {command} → {state}（退出码 {code}）",
     "cli.system": "{what}：{why}。",
     "cli.usage": "{what}。`{prog} --help` 可列出选项。",

@@ -7,7 +7,7 @@ TEXTS: dict[str, str] = {
     "lookback.busy": "另一个 coder 进程正在写会话索引，请稍后再试。",
     "lookback.help.all": "搜索所有项目的会话，而不只是这个文件夹的",
     "lookback.help.search": "只列出含有全部这些词语的会话",
-    "lookback.hit": "第 {turn} 轮，{who}：",
+    "lookback.hit": "第 {turn} 回合，{who}：",
     "lookback.indexing": "正在为索引读取 {n} 个会话……",
     "lookback.kind.answer": "回答",
     "lookback.kind.call": "调用",

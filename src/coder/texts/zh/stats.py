@@ -19,7 +19,7 @@ TEXTS: dict[str, str] = {
     "stats.head.sessions": "会话",
     "stats.head.steps": "步",
     "stats.head.time": "用时",
-    "stats.head.turns": "轮",
+    "stats.head.turns": "回合",
     "stats.help.all": "所有项目的会话，而不只是这个文件夹的",
     "stats.help.days": "只统计最近 N 天，含今天",
     "stats.none": "这里在这段时间内没有会话记录。",
@@ -28,5 +28,5 @@ TEXTS: dict[str, str] = {
     "stats.time.person": "等待你",
     "stats.time.tools": "运行工具",
     "stats.tokens": "token：输入 {prompt}（缓存 {share}），输出 {completion}；费用 {cost}",
-    "stats.total": "会话 {sessions} 个，{turns} 轮，{steps} 步",
+    "stats.total": "会话 {sessions} 个，{turns} 回合，{steps} 步",
 }

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from coder.view.html.escape import tag, text_of
 
-_HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
+_HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
 _LONGEST = 400  # characters of a line that is compared with another
 _MOST = 4000  # lines shown
 
@@ -21,35 +21,43 @@ def diff_html(diff: str) -> str:
 
 
 def _rows(lines: list[str]) -> Iterator[str]:
-    old = new = 0
+    old = new = 0  # line numbers
+    ends = 0, 0  # the first ones after the hunk
     at = 0
     while at < len(lines):
         line = lines[at]
         if found := _HUNK.match(line):
-            old, new = int(found[1]), int(found[2])
+            old, new = int(found[1]), int(found[3])
+            ends = old + int(found[2] or 1), new + int(found[4] or 1)
             yield _row("at", "", "", text_of(line))
-        elif line.startswith(("--- ", "+++ ")) and not (old or new):
+        elif line.startswith(("--- ", "+++ ")) and (old, new) == ends:  # of the next file
             yield _row("file", "", "", text_of(line))
+            if line.startswith("+++ "):
+                old = new = 0
+                ends = 0, 0
         elif line[:1] in ("-", "+"):
-            removed = _block(lines, at, "-")
-            added = _block(lines, at + len(removed), "+")
+            removed = _block(lines, at, "-", ends[0] - old)
+            added = _block(lines, at + len(removed), "+", ends[1] - new)
             before, after = _marked(removed, added)
             yield from (_row("del", str(old + n), "", html) for n, html in enumerate(before))
             yield from (_row("add", "", str(new + n), html) for n, html in enumerate(after))
             old, new = old + len(removed), new + len(added)
             at += len(removed) + len(added)
             continue
+        elif line.startswith("\\"):  # No newline at end of file
+            yield _row("at", "", "", text_of(line))
         elif line or at + 1 < len(lines):
             yield _row("same", str(old) if old else "", str(new) if new else "", text_of(line))
             old, new = old + bool(old), new + bool(new)
         at += 1
 
 
-def _block(lines: list[str], at: int, sign: str) -> list[str]:
+def _block(lines: list[str], at: int, sign: str, left: int) -> list[str]:
+    """Lines with the sign: as many as the hunk has left, or all where its head is wrong."""
     end = at
     while end < len(lines) and lines[end].startswith(sign):
         end += 1
-    return lines[at:end]
+    return lines[at : at + left] if 0 < left < end - at else lines[at:end]
 
 
 def _marked(removed: list[str], added: list[str]) -> tuple[list[str], list[str]]:

@@ -4,61 +4,91 @@ from __future__ import annotations
 
 import base64
 import re
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
+from coder.lookback.facts import seconds_of
 from coder.protocol import entries
 from coder.protocol.evidence import known_of, outcome, told
 from coder.protocol.history import HistoryEvent
+from coder.record.log import local_time
 from coder.texts import Texts, shortened
 from coder.view.html.diff import diff_html
 from coder.view.html.escape import plain, tag, text_of
+from coder.view.html.images import Kept, image_of, keep_image, named_images
 
-_EVIDENCE_MARKS = {"passed": "✓", "failed": "✗", "unchecked": "○"}
-_IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+_EVIDENCE_MARKS = {"passed": "✓", "failed": "✗", "unchecked": "–"}
 CUT = 20_000  # characters of a text that are shown at once
 _FOLDED_LINES = 24  # an output with more is folded
-_MAIN = ("command", "path", "pattern", "url", "name", "objective", "action")  # what says most of a call
+_MAIN = ("command", "pattern", "path", "url", "name", "objective", "action")  # what says most of a call
+
+
+# Words of records that are said in the person's language; others are shown as they are.
+_WORDS = (
+    "always", "auto", "cancelled", "ended", "error", "failed", "gave_up", "max_steps", "no", "ok", "passed",
+    "prompt_limit", "skipped", "yes",
+)  # fmt: skip
 
 
 class Renderer:
-    """`cut`: the longest text shown whole; 0 for all of it. `inline_images`: else the page asks for each."""
+    """Takes events in order. `cut`: the longest text shown whole; 0 for all of it. `images`: those before the
+    first event. `image_at`: for a page that cannot ask for an image, the event at a place."""
 
-    def __init__(self, texts: Texts, cut: int = CUT, *, inline_images: bool = False) -> None:
+    def __init__(
+        self,
+        texts: Texts,
+        cut: int = CUT,
+        images: Mapping[str, Kept] | None = None,
+        image_at: Callable[[int], HistoryEvent | None] | None = None,
+    ) -> None:
         self._texts = texts
         self.say = texts.say
         self._cut = cut
-        self._inline_images = inline_images
+        self._images = dict(images or {})
+        self._image_at = image_at
+        self._inlined: set[str] = set()
+        self._calls: dict[str, str] = {}  # of a step, by id
+        self._answered = False  # one of them has its result
 
-    def html(self, event: HistoryEvent, at: int = 0) -> str:
+    def html(self, event: HistoryEvent, at: int = 0, *, rewound: bool = False) -> str:
         """Empty for bookkeeping. `at`: the event's place in its record, to ask for the whole of it."""
-        if event.for_model_alone:
+        if event.for_model_alone or keep_image(self._images, event, at):
             return ""
-        found = self._image(event, at) or self._content(event)
+        found = self._content(event, rewound=rewound)
         if not found:
             return ""
         kind, body = found
+        body += "".join(self._image(self._images[name]) for name in self.shown_images(event))
+        own = {"id": f"turn-{event.turn}"} if kind == "turn" else {}
         place = {"data_at": at, "data_turn": event.turn, "data_step": event.step}
-        if kind == "turn":
-            return tag("article", body, class_="turn", id=f"turn-{event.turn}", **place)
-        return tag("article", body, class_=kind, **place)
+        return tag("article", body, class_=kind + (" rewound" if rewound else ""), **own, **place)
 
-    def _content(self, event: HistoryEvent) -> tuple[str, str] | None:
+    def shown_images(self, event: HistoryEvent) -> list[str]:
+        """The ids of the event's images that the record had before."""
+        return [name for name in dict.fromkeys(named_images(event)) if name in self._images]
+
+    def _content(self, event: HistoryEvent, *, rewound: bool = False) -> tuple[str, str] | None:
         entry = event.entry
         match entry:
             case entries.TurnStart():
-                head = tag("h2", self.say("viewer.turn", n=event.turn), " ", _time(event.ts))
+                head = tag(
+                    "h2",
+                    self.say("viewer.turn", n=event.turn),
+                    " ",
+                    _time(event.ts),
+                    self._gone() if rewound else "",
+                )
                 return "turn", head + tag("div", self._text(event.content), class_="said")
             case entries.Assistant():
                 return self._answer(event, entry)
-            case entries.Action(tool=tool, input=given):
-                return "call", self._call(tool, given)
+            case entries.Action():
+                return "call", self._call(entry)
             case entries.Observation():
                 return self._result(event, entry)
             case entries.Subagent(agent=agent):
-                inner = self._content(event.inner)
-                return ("sub " + inner[0], tag("small", text_of(agent)) + inner[1]) if inner else None
+                return self._of_subagent(event.inner, agent)
             case entries.Command(input=line):
                 return "command", tag("code", text_of(line)) + self._folded(event.content)
             case entries.Note(reason=reason):
@@ -70,18 +100,34 @@ class Renderer:
             case entries.TurnEnd():
                 return "end " + entry.status, self._end(entry)
         line = self.line(event)
-        return ("line", text_of(line)) if line else None
+        kind = "line"
+        if isinstance(entry, entries.Approval):
+            kind += " answered" if entry.answer else " asked"
+        return (kind, text_of(line)) if line else None
 
-    def _image(self, event: HistoryEvent, at: int) -> tuple[str, str] | None:
-        """None where it is no image that a browser only draws."""
-        found = image_of(event)
+    def _of_subagent(self, event: HistoryEvent, agent: str) -> tuple[str, str] | None:
+        label = tag("small", text_of(agent)) + " "
+        if isinstance(event.entry, entries.TurnStart):  # its task: the turn is the person's
+            return "sub", label + tag("div", self._text(event.content), class_="said")
+        inner = self._content(event)
+        return ("sub " + inner[0], label + inner[1]) if inner else None
+
+    def _gone(self) -> str:
+        return " " + tag("span", text_of(self.say("viewer.page.rewound")), class_="badge gone")
+
+    def _image(self, kept: Kept) -> str:
+        """Its caption alone where a browser should not draw it, or has drawn it above."""
+        told = image_line(kept, self._texts)
+        caption = tag("figcaption", text_of(told))
+        if self._image_at is None:
+            return tag("figure", tag("img", alt=told, data_image=kept.at), caption)
+        event = self._image_at(kept.at) if kept.entry.image_id not in self._inlined else None
+        found = image_of(event) if event is not None else None
         if found is None:
-            return None
-        media_type, data = found
-        encoded = base64.b64encode(data).decode("ascii")
-        source = {"src": f"data:{media_type};base64,{encoded}"} if self._inline_images else {"data_image": at}
-        told = self.line(event)
-        return "image", tag("figure", tag("img", alt=told, **source), tag("figcaption", text_of(told)))
+            return tag("figure", caption)
+        self._inlined.add(kept.entry.image_id)
+        source = f"data:{found[0]};base64,{base64.b64encode(found[1]).decode('ascii')}"
+        return tag("figure", tag("img", alt=told, src=source), caption)
 
     def line(self, event: HistoryEvent) -> str:
         """The event in one line of plain text, for those that need no more; empty for bookkeeping."""
@@ -90,7 +136,7 @@ class Renderer:
                 return " · ".join(filter(None, [*self._figures(entry), self._evidence(entry)[1]]))
             case entries.Verify(command=command, state=state):
                 key = "viewer.check" if command else "viewer.check_skipped"
-                return self.say(key, command=command, state=state)
+                return self.say(key, command=command, state=self._word(state))
             case entries.Compaction(tokens_before=before, tokens_after=after):
                 return self.say("viewer.compaction", before=before, after=after)
             case entries.Approval() as entry:
@@ -106,7 +152,7 @@ class Renderer:
             case entries.Routing(model=model):
                 return self.say("viewer.routing", model=model)
             case entries.Job(job_id=job, state=state, command=command):
-                return self.say("viewer.job", job=job, state=state, command=command)
+                return self.say("viewer.job", job=job, state=self._word(state), command=command)
             case entries.Loop():
                 return self.say("viewer.loop")
             case entries.State() as entry:
@@ -116,21 +162,23 @@ class Renderer:
     def _around_turns(self, event: HistoryEvent) -> str:
         match event.entry:
             case entries.SessionStart(model=model, cwd=cwd):
-                return self.say("viewer.session", id=event.session_id, when=event.ts, model=model, cwd=cwd)
+                return self.say(
+                    "viewer.session", id=event.session_id, when=_when(event.ts), model=model, cwd=cwd
+                )
             case entries.SessionEnd():
-                return self.say("viewer.session_end", when=event.ts)
-            case entries.Image(name=name, width=width, height=height):
-                return self.say("viewer.image", name=name, width=width, height=height)
+                return self.say("viewer.session_end", when=_when(event.ts))
         return ""
 
     def _approval(self, entry: entries.Approval) -> str:
         if not entry.answer:
             return self.say("viewer.asked", tool=entry.tool, subject=_asked_about(entry.subject))
-        who = (
-            self.say("viewer.by_policy", why=entry.because) if entry.because else self.say("viewer.by_person")
-        )
+        who = self.say("viewer.by_setting" if entry.answer == "auto" else "viewer.by_person")
+        if entry.because:
+            who = self.say("viewer.by_policy", why=entry.because)
         subject = _asked_about(entry.subject)
-        told = self.say("viewer.approval", tool=entry.tool, subject=subject, answer=entry.answer, who=who)
+        told = self.say(
+            "viewer.approval", tool=entry.tool, subject=subject, answer=self._word(entry.answer), who=who
+        )
         return f"{told} {entry.reason}" if entry.reason else told
 
     def _answer(self, event: HistoryEvent, entry: entries.Assistant) -> tuple[str, str] | None:
@@ -144,10 +192,15 @@ class Renderer:
             parts.append(self._more(event.said))
         return ("answer", "".join(parts)) if parts else None
 
-    def _call(self, tool: str, given: Any) -> str:
-        given = given if isinstance(given, dict) else {"": given}
+    def _call(self, entry: entries.Action) -> str:
+        given = entry.input if isinstance(entry.input, dict) else {"": entry.input}
         main = next((name for name in _MAIN if isinstance(given.get(name), str)), "")
-        head = tag("b", text_of(tool)) + (" " + tag("code", text_of(given[main])) if main else "")
+        head = tag("b", text_of(entry.tool))
+        if main:
+            head += " " + tag("code", text_of(given[main]))
+        if self._answered:
+            self._calls, self._answered = {}, False
+        self._calls[entry.call_id] = shortened(f"{entry.tool} {given.get(main, '')}".rstrip(), 120)
         rest = {name: value for name, value in given.items() if name != main}
         if not rest:
             return head
@@ -156,11 +209,14 @@ class Renderer:
 
     def _result(self, event: HistoryEvent, entry: entries.Observation) -> tuple[str, str]:
         kind = "result" if entry.ok else "result denied" if entry.denied else "result failed"
+        call = self._calls.get(entry.call_id, entry.tool)
+        alone = list(self._calls) == [entry.call_id]  # then it is clear whose result this is
+        self._answered = True
         if entry.todos is not None:
             return kind, _todos(entry.todos)
         if entry.diff and entry.ok:
             return kind, tag("b", text_of(entry.path)) + diff_html(entry.diff)
-        parts = [tag("small", text_of(entry.tool)), " "]
+        parts = [] if alone else [tag("small", text_of(call)), " "]
         if not entry.ok:
             words = "viewer.denied" if entry.denied else "viewer.failed"
             code = "" if entry.exit_code is None else f" ({entry.exit_code})"
@@ -173,7 +229,8 @@ class Renderer:
 
     def _figures(self, entry: entries.TurnEnd) -> list[str]:
         tokens = entry.tokens
-        parts = [self.say("viewer.end", status=entry.status, n=entry.step_count, tokens=f"{tokens.total:,}")]
+        status, total = self._word(entry.status), f"{tokens.total:,}"
+        parts = [self.say("viewer.end", status=status, n=entry.step_count, tokens=total)]
         if entry.cost_usd:
             parts.append(f"${entry.cost_usd:.4f}")
         if entry.duration_ms:
@@ -196,6 +253,9 @@ class Renderer:
         if evidence is None:
             return None, ""
         return evidence, told(evidence, entry.verification).text(self._texts)
+
+    def _word(self, word: str) -> str:
+        return self.say(f"viewer.word.{word}") if word in _WORDS else word
 
     # texts, cut where they are long
 
@@ -221,20 +281,19 @@ class Renderer:
         return self._details(self.say("viewer.output", n=lines), text)
 
 
-def image_of(event: HistoryEvent) -> tuple[str, bytes] | None:
-    """Type and content of an image of a kind that holds neither script nor references."""
-    entry = event.entry
-    if not isinstance(entry, entries.Image) or entry.media_type not in _IMAGES:
-        return None
-    try:
-        data = base64.b64decode(event.content, validate=True)
-    except ValueError:
-        return None
-    return (entry.media_type, data) if data else None
+def image_line(kept: Kept, texts: Texts) -> str:
+    entry = kept.entry
+    return texts.say("viewer.image", name=entry.name, width=entry.width, height=entry.height)
+
+
+def _when(ts: str) -> str:
+    """The person's own time, as in lists of sessions."""
+    seconds = seconds_of(ts)
+    return local_time(seconds, seconds=True) if seconds else ts
 
 
 def _time(ts: str) -> str:
-    return tag("time", text_of(ts.replace("T", " ").removesuffix("Z")[:19]), datetime=ts)
+    return tag("time", text_of(_when(ts)), datetime=ts)
 
 
 def _todos(todos: list[dict[str, Any]]) -> str:
@@ -251,8 +310,12 @@ def _markdown(text: str) -> str:
     from markdown_it import MarkdownIt
 
     reader = MarkdownIt("commonmark", {"html": False}).enable("table")
-    off = ["link", "autolink", "image", "reference", "html_block", "html_inline"]
-    return str(reader.disable(off).render(plain(text)))
+    reader.disable(["link", "autolink", "image", "reference", "html_block", "html_inline"])
+    tokens = reader.parse(plain(text))
+    for token in tokens:
+        if align := token.attrs.pop("style", ""):  # of a table's cell; the page's policy allows no style
+            token.attrs["class"] = str(align).removeprefix("text-align:")
+    return str(reader.renderer.render(tokens, reader.options, {}))
 
 
 def _asked_about(subject: str) -> str:

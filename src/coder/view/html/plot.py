@@ -1,12 +1,14 @@
-"""Tokens and cost of each turn, as an SVG without script or style of its own."""
+"""Tokens and cost of each turn, as an SVG without script or style of its own, and its legend."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from coder.view.html.escape import tag
+from coder.texts import Texts
+from coder.view.html.escape import tag, text_of
 
+_TOKENS = ("prompt", "cached", "completion")
 _WIDTH, _HEIGHT, _WIDEST, _MOST = 600, 90, 30, 120
 
 
@@ -20,9 +22,17 @@ class Bar(NamedTuple):
     cost: float
 
 
-def plot(bars: Sequence[Bar], label: str) -> str:
+def summary(bars: Sequence[Bar], texts: Texts) -> str:
+    """All turns in a line of plain text."""
+    counts = {kind: f"{sum(getattr(bar, kind) for bar in bars):,}" for kind in _TOKENS}
+    cost = sum(bar.cost for bar in bars)
+    return texts.say("viewer.summary", n=len(bars), **counts) + (f" · ${cost:.4f}" if cost else "")
+
+
+def plot(all_bars: Sequence[Bar], texts: Texts) -> str:
     """Bars of tokens (cached, new, received), and cost as a line where it is known."""
-    bars = _joined(bars)
+    say = texts.say
+    bars = _joined(all_bars)
     highest = max((bar.prompt + bar.completion for bar in bars), default=0)
     if not highest:
         return ""
@@ -37,22 +47,29 @@ def plot(bars: Sequence[Bar], label: str) -> str:
             place = {"x": f"{at * width + 0.5:.1f}", "y": f"{bottom:.1f}"}
             size = {"width": f"{max(1.0, width - 1):.1f}", "height": f"{height:.1f}"}
             parts.append(tag("rect", class_=kind, **place, **size))
-        told = f"{bar.turn}: {bar.prompt:,} + {bar.completion:,}" + (
-            f" · ${bar.cost:.4f}" if bar.cost else ""
-        )
+        counts = {kind: f"{getattr(bar, kind):,}" for kind in _TOKENS}
+        cost = f" · ${bar.cost:.4f}" if bar.cost else ""
+        told = say("viewer.plot.turn", turn=bar.turn, **counts) + cost
         hit = {"x": f"{at * width:.1f}", "y": "0", "width": f"{width:.1f}", "height": str(_HEIGHT)}
-        parts.append(tag("rect", tag("title", told), class_="hit", data_turn=bar.turn, **hit))
+        parts.append(tag("rect", tag("title", text_of(told)), class_="hit", data_turn=bar.turn, **hit))
     dearest = max(bar.cost for bar in bars)
-    if dearest and len(bars) > 1:
+    has_line = dearest > 0 and len(bars) > 1
+    if has_line:
         points = " ".join(
             f"{(at + 0.5) * width:.1f},{_HEIGHT - bar.cost / dearest * (_HEIGHT - 8):.1f}"
             for at, bar in enumerate(bars)
         )
         parts.append(tag("polyline", class_="cost", points=points))
-    return tag(
-        "svg", *parts, class_="plot", viewBox=f"0 0 {_WIDTH} {_HEIGHT}", role="img", aria_label=label,
-        preserveAspectRatio="none",
+    svg = tag(
+        "svg", *parts, class_="plot", viewBox=f"0 0 {_WIDTH} {_HEIGHT}", role="img",
+        aria_label=say("viewer.plot"), preserveAspectRatio="none",
     )  # fmt: skip
+    scale = [say("viewer.plot.highest", tokens=f"{highest:,}") + (f" · ${dearest:.4f}" if has_line else "")]
+    if len(bars) < len(all_bars):
+        scale.append(say("viewer.plot.joined", n=-(-len(all_bars) // len(bars))))
+    kinds = ("cached", "prompt", "completion", *(["cost"] if has_line else []))
+    keys = [tag("span", text_of(say(f"viewer.plot.{kind}")), class_=f"key {kind}") for kind in kinds]
+    return svg + tag("p", *keys, tag("span", text_of(" · ".join(scale))), class_="legend")
 
 
 def _joined(bars: Sequence[Bar]) -> list[Bar]:

@@ -49,7 +49,7 @@ const seen = new IntersectionObserver((entries) => {
 async function drawImage(img) {
   const query = new URLSearchParams({ s: img.closest(".pane").dataset.key, from: img.dataset.image });
   const answer = await fetch(`/api/image?${query}`, { headers: { "X-Coder-Token": token } });
-  if (!answer.ok) throw new Error(texts.failed);
+  if (!answer.ok) return img.remove(); // no image that a browser should draw; its caption stays
   const url = URL.createObjectURL(await answer.blob());
   img.addEventListener("load", () => URL.revokeObjectURL(url), { once: true });
   img.src = url;
@@ -66,12 +66,16 @@ class Pane {
     this.key = key;
     this.from = 0; // the record between these places is in the page
     this.next = 0;
+    this.until = Infinity; // replayed up to this place
     this.ended = false;
     this.outline = null;
     this.following = null;
     this.loading = null;
     this.slider = made("input", { type: "range", min: 0, max: 0, value: 0, title: texts.replay });
     this.slider.setAttribute("aria-label", texts.replay);
+    this.title = made("b", { className: "title" });
+    this.hits = made("small");
+    this.hits.setAttribute("role", "status");
     this.count = made("small");
     this.follow = made("button", { type: "button", textContent: texts.follow, className: "follow" });
     this.filter = made("input", { type: "search", className: "filter", placeholder: texts.filter });
@@ -80,21 +84,24 @@ class Pane {
     this.about = made("section", { className: "about" });
     this.events = made("section", { className: "events" });
     this.body = made("div", { className: "body", tabIndex: 0 }, this.about, this.events);
-    const bar = made("div", { className: "bar" }, this.slider, this.count, this.filter, this.follow, close);
+    const label = made("small", { textContent: texts.replay });
+    const bar = made("div", { className: "bar" }, this.title, close, label, this.slider, this.count, this.filter, this.hits, this.follow);
     this.element = made("div", { className: "pane" }, bar, this.body);
     this.element.dataset.key = key;
     place.append(this.element);
     this.slider.addEventListener("input", () => told(this.replay(Number(this.slider.value))));
-    this.filter.addEventListener("input", () => this.applyFilter());
+    this.filter.addEventListener("input", () => told(this.refresh()));
     this.follow.addEventListener("click", () => this.toggleFollow());
     close.addEventListener("click", () => closePane(this));
     this.body.addEventListener("scroll", () => told(this.scrolled()), { passive: true });
+    new ResizeObserver(() => told(this.scrolled())).observe(this.body);
     this.body.addEventListener("click", (event) => told(this.clicked(event)));
   }
 
   async open(turn) {
     await this.load(0);
     await this.readOutline();
+    told(this.scrolled());
     if (turn) await this.goTo(turn);
     else if (this.outline.live) this.toggleFollow();
   }
@@ -126,11 +133,26 @@ class Pane {
     this.next = page.next;
     this.ended = page.end;
     this.watchImages();
-    this.applyFilter();
+    this.markRewound();
+    this.hideOthers();
   }
 
   watchImages() {
     for (const img of all("img[data-image]:not([src])", this.events)) seen.observe(img);
+  }
+
+  // What a rewind left behind, as of the replayed step: the rewind has happened and was not taken back.
+  markRewound() {
+    const now = this.until;
+    const past = (this.outline?.rewound || []).filter(([, end, back]) => end < now && (back === null || back >= now));
+    const gone = (at) => past.some(([start, end]) => start <= at && at < end);
+    for (const article of all("article[data-at]", this.events)) {
+      const left = gone(Number(article.dataset.at));
+      article.classList.toggle("rewound", left);
+      const head = left && one("h2", article);
+      if (head && !one(".gone", head)) head.append(" ", made("span", { className: "badge gone", textContent: texts.rewound }));
+    }
+    this.outline?.turns.forEach((turn, at) => one(".turns", this.about)?.children[at]?.classList.toggle("rewound", gone(turn.at)));
   }
 
   async earlier() {
@@ -147,10 +169,15 @@ class Pane {
         at = page.next;
       }
     })();
-    await this.loading;
-    this.loading = null;
+    try {
+      await this.loading;
+    } finally {
+      this.loading = null;
+    }
     this.events.insertAdjacentHTML("afterbegin", html);
     this.watchImages();
+    this.markRewound();
+    this.hideOthers();
     this.from = place;
     this.body.scrollTop += this.body.scrollHeight - held;
   }
@@ -158,13 +185,19 @@ class Pane {
   async scrolled() {
     const body = this.body;
     if (body.scrollTop < 200 && this.from > 0) await this.earlier();
-    if (body.scrollHeight - body.scrollTop - body.clientHeight < 1200) await this.more();
+    // Pages may be low: much of a record is not shown, or filtered out.
+    while (!this.ended && this.next < this.until && body.isConnected && body.scrollHeight - body.scrollTop - body.clientHeight < 1200) {
+      const before = this.next;
+      await this.more();
+      if (this.next <= before) return;
+    }
   }
 
   async readOutline() {
     const found = await ask("outline", { s: this.key });
     this.outline = found;
     const atEnd = Number(this.slider.value) === Number(this.slider.max);
+    this.title.textContent = this.title.title = found.title;
     this.slider.max = found.events;
     if (atEnd) this.slider.value = found.events;
     this.showCount();
@@ -198,6 +231,7 @@ class Pane {
     parts.push(folded(texts.turns, turns), folded(texts.files, files));
     this.about.replaceChildren(...parts);
     all("details", this.about).forEach((details, at) => { details.open = Boolean(open[at]); });
+    this.markRewound();
   }
 
   showCount() {
@@ -207,11 +241,21 @@ class Pane {
   async goTo(turn) {
     const row = this.outline.turns.find((one) => one.turn === turn);
     if (!row) return;
+    if (row.at >= this.until) await this.replay(row.event + 1); // has not happened yet
     if (row.at < this.from || row.at >= this.next) await this.load(row.at);
     one(`#turn-${turn}`, this.events)?.scrollIntoView();
+    this.visited = { turn, top: this.body.scrollTop };
+  }
+
+  async goOn(by) {
+    const here = this.turnInView();
+    const turns = by > 0 ? this.outline.turns : [...this.outline.turns].reverse();
+    const next = turns.find((one) => by * (one.turn - here) > 0);
+    if (next) await this.goTo(next.turn);
   }
 
   turnInView() {
+    if (this.visited?.top === this.body.scrollTop) return this.visited.turn; // the last turns cannot be at the top
     const top = this.body.getBoundingClientRect().top + 4;
     const heads = all("article.turn", this.events);
     const seen = heads.filter((head) => head.getBoundingClientRect().top <= top);
@@ -230,23 +274,31 @@ class Pane {
     if (place < this.from || place > this.next) await this.load(this.outline.marks.filter(([, at]) => at <= place).slice(-2)[0]?.[1] || 0);
     while (this.next < until && !this.ended) await this.more();
     const whole = count >= this.outline.events;
-    for (const article of all("article", this.events)) {
-      article.classList.toggle("hidden", !whole && Number(article.dataset.at) >= until);
-    }
+    this.until = whole ? Infinity : until;
+    this.hideOthers();
+    this.markRewound();
     const shown = all("article:not(.hidden)", this.events);
     shown[shown.length - 1]?.scrollIntoView({ block: "end" });
   }
 
-  applyFilter() {
+  // An event is shown where it has happened by the slider and has all the words.
+  hideOthers() {
     const words = this.filter.value.toLowerCase().split(/\s+/).filter(Boolean);
-    if (!words.length && !this.filtered) return;
-    this.filtered = words.length > 0;
+    let found = 0;
     for (const article of all("article", this.events)) {
-      const text = article.textContent.toLowerCase();
+      const text = words.length ? article.textContent.toLowerCase() : "";
       const hit = words.every((word) => text.includes(word));
-      article.classList.toggle("hidden", !hit);
-      if (hit && words.length) all("details", article).forEach((details) => { details.open = true; });
+      const shown = hit && Number(article.dataset.at) < this.until;
+      article.classList.toggle("hidden", !shown);
+      found += shown;
+      if (shown && words.length) all("details", article).forEach((details) => { details.open = true; });
     }
+    this.hits.textContent = words.length ? `${found}${this.ended || this.next >= this.until ? "" : " …"}` : "";
+  }
+
+  async refresh() {
+    this.hideOthers();
+    await this.scrolled();
   }
 
   async clicked(event) {
@@ -328,6 +380,7 @@ async function openSession(key, at = 0, turn = 0) {
   if (at === 0 && panes[1]) holder.prepend(pane.element);
   remember();
   if (matchMedia("(max-width: 700px)").matches) showList(false);
+  pane.body.focus({ preventScroll: true }); // the keys are for it
   await pane.open(turn);
 }
 
@@ -384,8 +437,8 @@ if (localStorage.getItem("theme")) document.documentElement.dataset.theme = loca
 
 const KEYS = {
   "/": () => one("#search").focus(),
-  j: (pane) => pane.goTo(pane.turnInView() + 1),
-  k: (pane) => pane.goTo(pane.turnInView() - 1),
+  j: (pane) => pane.goOn(1),
+  k: (pane) => pane.goOn(-1),
   "[": (pane) => pane.replay(Math.max(0, Number(pane.slider.value) - 1)),
   "]": (pane) => pane.replay(Math.min(pane.outline.events, Number(pane.slider.value) + 1)),
   t: () => {
@@ -399,13 +452,26 @@ const KEYS = {
   x: (pane) => closePane(panes[panes.length - 1] || pane),
   "?": () => one("#keys").showModal(),
 };
+// From the search field into the list, and through it.
+function arrow(event) {
+  const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+  if (!by || !event.target.closest("#search, #list")) return false;
+  const links = [one("#search"), ...all("#list a")];
+  const next = links[links.indexOf(event.target.closest("a, #search")) + by];
+  event.preventDefault();
+  next?.focus();
+  return true;
+}
+
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape") {
     document.activeElement.blur?.();
     return;
   }
+  if (event.target.matches("#search") && event.key === "ArrowDown") return void arrow(event);
   if (event.target.matches("input:not([type=range]), textarea") || event.ctrlKey || event.metaKey || event.altKey) return;
-  const act = KEYS[event.key];
+  if (arrow(event)) return;
+  const act = Object.hasOwn(KEYS, event.key) && KEYS[event.key];
   if (!act) return;
   const pane = current();
   if (act.length && !pane) return;

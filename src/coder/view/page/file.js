@@ -19,18 +19,24 @@
   hits.setAttribute("role", "status");
   const theme = made("button", { type: "button", textContent: "◐", title: texts.theme });
   theme.setAttribute("aria-label", texts.theme);
-  document.body.prepend(made("div", { className: "bar" }, slider, count, search, hits, theme));
+  document.body.prepend(made("div", { className: "bar" }, made("small", { textContent: texts.replay }), slider, count, search, hits, theme));
 
   // An article is shown where it has happened by the slider and has all the words.
   const wordsOf = new Map();
+  const rewinds = JSON.parse(texts.rewinds);
   function show(follow) {
     const until = Number(slider.value);
     const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+    // Rewinds that have happened by the slider and were not taken back by then.
+    const now = articles[until] ? Number(articles[until].dataset.at) : Infinity;
+    const past = rewinds.filter(([, end, back]) => end < now && (back === null || back >= now));
     let found = 0;
     articles.forEach((article, at) => {
       if (words.length && !wordsOf.has(article)) wordsOf.set(article, article.textContent.toLowerCase());
       const hit = words.every((word) => wordsOf.get(article).includes(word));
       article.classList.toggle("hidden", at >= until || !hit);
+      const place = Number(article.dataset.at);
+      article.classList.toggle("rewound", past.some(([start, end]) => start <= place && place < end));
       if (at < until && hit) {
         found += 1;
         if (words.length) all("details", article).forEach((details) => { details.open = true; });
@@ -43,14 +49,20 @@
   slider.addEventListener("input", () => show(true));
   search.addEventListener("input", () => show(false));
 
-  const goTo = (turn) => document.getElementById(`turn-${turn}`)?.scrollIntoView();
-  function turnInView() {
-    const seen = heads.filter((head) => head.getBoundingClientRect().top <= 60);
-    return Number((seen[seen.length - 1] || heads[0])?.dataset.turn || 0);
+  let visited = {};
+  function goTo(head) {
+    head?.scrollIntoView();
+    visited = { head, top: scrollY };
+  }
+  function goOn(by) {
+    const above = heads.filter((head) => head.getBoundingClientRect().top <= 60);
+    const here = visited.top === scrollY ? visited.head : above[above.length - 1] || heads[0]; // the last ones cannot be at the top
+    const next = heads[heads.indexOf(here) + by];
+    if (next) goTo(next);
   }
   document.addEventListener("click", (event) => {
     const bar = event.target.closest(".plot [data-turn]");
-    if (bar) goTo(bar.dataset.turn);
+    if (bar) goTo(document.getElementById(`turn-${bar.dataset.turn}`));
   });
 
   function turnTheme() {
@@ -66,8 +78,8 @@
   }
   const KEYS = {
     "/": () => search.focus(),
-    j: () => goTo(turnInView() + 1),
-    k: () => goTo(turnInView() - 1),
+    j: () => goOn(1),
+    k: () => goOn(-1),
     "[": () => step(-1),
     "]": () => step(1),
     t: () => {
