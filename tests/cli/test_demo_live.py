@@ -7,21 +7,20 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from coder.cli.demo_script import PROJECT
 from coder.config.models import FILE
 from kit.driving import Project
 from kit.local_model import FakeLibrary, gguf
 
-FIX = {
-    "do": "edit",
-    "path": "basket.py",
-    "old": "    for price in prices[1:]:\n",
-    "new": "    for price in prices:\n",
-}
-SCRIPT = [{"text": json.dumps(action)} for action in (FIX, {"do": "done", "answer": "All prices are added."})]
+BASKET = PROJECT["basket.py"]
 
 
-def test_the_task_is_done_and_checked(project: Project, tmp_path: Path) -> None:
-    library = FakeLibrary(tmp_path / "library", SCRIPT)
+def live(
+    project: Project, tmp_path: Path, *answers: str
+) -> tuple[subprocess.CompletedProcess[str], FakeLibrary]:
+    library = FakeLibrary(tmp_path / "library", [{"text": answer} for answer in answers])
     gguf(project.home / ".coder" / "models" / FILE)
     done = subprocess.run(
         [sys.executable, "-m", "coder", "demo", "--live"],
@@ -33,11 +32,32 @@ def test_the_task_is_done_and_checked(project: Project, tmp_path: Path) -> None:
         check=False,
         timeout=120,
     )
+    return done, library
+
+
+def block(text: str) -> str:
+    return f"```python\n{text}```"
+
+
+def test_the_task_is_done_and_checked(project: Project, tmp_path: Path) -> None:
+    function = "def total(prices, discount=0):\n    return sum(prices) * (100 - discount) / 100\n"
+    done, library = live(project, tmp_path, block(BASKET), block(function), "All prices are added.")
     assert done.returncode == 0, done.stderr
     assert "A tour with a real model, Qwen2.5-Coder-1.5B-Instruct" in done.stderr
-    assert "verify: python3 -m unittest passed" in done.stderr
+    assert "Mended by the model and verified: `python3 -m unittest` passes now." in done.stderr
     assert done.stdout.strip() == "All prices are added."
     assert "test_sums_all_prices" in json.dumps(library.requests[0]["body"]), "the failing test is seen first"
+
+
+@pytest.mark.parametrize(
+    "answers", [["I cannot do that."], [*[block(BASKET + f"\n\nN = {n}\n") for n in range(6)], "Done."]]
+)
+def test_a_test_that_still_fails_is_said_to(project: Project, tmp_path: Path, answers: list[str]) -> None:
+    """Whether the model changed something or not."""
+    done, _ = live(project, tmp_path, *answers)
+    assert done.returncode == 5, done.stderr
+    assert "Not mended: `python3 -m unittest` has not passed." in done.stderr
+    assert "Mended by" not in done.stderr
 
 
 def test_without_a_model_it_says_how_to_get_one(project: Project) -> None:

@@ -16,14 +16,15 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from coder.cli.common import parser_for
-from coder.cli.demo_script import LIVE_CONFIG, PROJECT, QUESTION, SCRIPT
-from coder.cli.errors import UsageError
+from coder.cli.demo_script import CHECK, LIVE_CONFIG, PROJECT, QUESTION, SCRIPT
+from coder.cli.errors import Exit, UsageError
 from coder.cli.once import TextOutput, watch
 from coder.config.load import home_directory
 from coder.config.models import FETCHED, NAME, PREFIX, SIZE, gguf_of, is_fetched
 from coder.engine.engine import Engine
 from coder.engine.setup import Options, open_agent, provider_of, read_settings
 from coder.model.scripted import ScriptedServer
+from coder.protocol.events import AnyEvent, TurnEnded
 from coder.protocol.ops import UserInput
 from coder.texts import Phrase
 
@@ -72,7 +73,8 @@ async def _live_tour(directory: Path, lang: str, delay: float, *, keep: bool) ->
     config = directory / ".coder" / "live.json"
     config.write_text(LIVE_CONFIG, encoding="utf-8")
     (directory / ".coder" / "config.json").unlink()
-    return await _tour(directory, environ, lang, Phrase("demo.live_head", name=NAME), config, keep=keep)
+    head = Phrase("demo.live_head", name=NAME)
+    return await _tour(directory, environ, lang, head, config, keep=keep, check=CHECK)
 
 
 async def _tour(
@@ -83,7 +85,9 @@ async def _tour(
     config: Path | None = None,
     *,
     keep: bool,
+    check: str = "",
 ) -> int:
+    """`check`: what must have passed at the end."""
     options = Options(
         cwd=directory,
         environ=environ,
@@ -96,15 +100,29 @@ async def _tour(
     say = settings.texts.say
     engine = Engine(lambda emit: open_agent(options, settings, provider_of(options, settings), emit))
     engine.start()
-    view = TextOutput(settings)
+    view = _Output(settings)
     view.line(settings.texts.of(head))
     view.line(f"> {QUESTION}\n")
     engine.submit(UserInput(QUESTION))
     status = await watch(engine, view)
+    if check and status in (Exit.ANSWERED, Exit.UNVERIFIED):
+        view.line("\n" + say("demo.mended" if view.passed else "demo.not_mended", command=check))
+        status = Exit.ANSWERED if view.passed else Exit.UNVERIFIED
     named = {"coder": _own_name(), "directory": directory, "id": engine.view.session_id}
     view.line("\n" + say("demo.kept" if keep else "demo.gone", **named))
     view.line(say("demo.foot"))
     return status
+
+
+class _Output(TextOutput):
+    """Which keeps whether the project's check has passed after the last change."""
+
+    passed = False
+
+    def show(self, event: AnyEvent) -> None:
+        if isinstance(event, TurnEnded):
+            self.passed = event.verification.status == "passed"
+        super().show(event)
 
 
 def _own_name() -> str:

@@ -44,14 +44,16 @@ if __name__ == "__main__":
 """,
 }
 
-LIVE_CONFIG = """\
-{
-  "workflow": {
-    "verify_commands": ["python3 -m unittest"],
-    "verify_allow": ["python3 -m unittest"],
+CHECK = "python3 -m unittest"
+
+LIVE_CONFIG = f"""\
+{{
+  "workflow": {{
+    "verify_commands": ["{CHECK}"],
+    "verify_allow": ["{CHECK}"],
     "auto_verify_after_edit": true
-  }
-}
+  }}
+}}
 """
 
 FIX = """\

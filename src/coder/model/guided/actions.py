@@ -10,13 +10,15 @@ from typing import Any
 
 import msgspec
 
-from coder.model.guided.opening import PAGE, Wanted, asks_about_tests, named, paths_in
-from coder.model.guided.state import LOOK, MOST_ITEMS, State
+from coder.model.guided.faults import UNCHANGED, defined_in
+from coder.model.guided.opening import PAGE, Wanted, asks_about_tests, may_be_wrong, named, paths_in
+from coder.model.guided.rewrite import at_fault, functions_in, named_in, with_function
+from coder.model.guided.state import LOOK, MOST_ITEMS, State, tries
 from coder.protocol.messages import ToolCall, tool_call
 
 SHORT = 60  # lines of a file that is written whole
 _MOST_PATHS = 60  # named in a schema
-_MOST_FAULTS = 5  # wrong texts of files
+_MOST_TRIES = 6  # changes that were wrong or did not help
 _MOST_STEPS = 16
 _CHANGE = re.compile(
     r"\b(?:fix|add|change|rename|replace|remove|delete|creat\w*|writ\w*|implement\w*|make|updat\w*|refactor|move|"
@@ -33,6 +35,7 @@ _RUN = re.compile(
     r"\b(?:run|execute|command|install|commit|git|shell|output)\b|运行|执行|命令", re.IGNORECASE
 )
 _SEVERAL = re.compile(r",? \band\b|\bthen\b|\balso\b|[;；，。]|\. |并且|然后|同时", re.IGNORECASE)
+_ADDS = re.compile(r"\b(?:add|creat|new|implement)|[加建]|实现", re.IGNORECASE)
 _WORD = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _RENAME = re.compile(r"\brenam\w*|重命名|改名", re.IGNORECASE)
 
@@ -53,8 +56,10 @@ def offered(state: State, tools: Collection[str]) -> dict[str, Schema]:
     names = set(tools) - state.denied
     change = wants_change(state.task) and bool({"edit", "write"} & names)
     over = state.steps >= _MOST_STEPS or state.last_check or state.repeated >= 4
-    over = over or state.stuck >= 4 or state.faults >= _MOST_FAULTS
+    over = over or state.stuck >= 4 or tries(state) >= _MOST_TRIES
     found: dict[str, Schema] = {}
+    if not over and change and "write" in names and (place := _place_of_fault(state)):
+        return {"rewrite": _object("rewrite", **{key: {"const": value} for key, value in place.items()})}
     if not over:
         if change:
             _changes(found, state, names)
@@ -89,8 +94,32 @@ def _changeable(state: State) -> list[str]:
     seen = [path for path in state.read if path in state.paths]
     seen = [path for path in seen if named(path, state.task)] or seen
     if asks_about_tests(state.task):  # the code is at fault, not what tests it
-        seen = [path for path in seen if not _is_test(path)] or seen
+        seen = [path for path in seen if may_be_wrong(path)] or seen
     return seen
+
+
+def _place_of_fault(state: State) -> dict[str, str]:
+    """The function to write anew, where a try at its file came back unchanged or failed the check."""
+    if not state.changed or not (state.failing or UNCHANGED in state.broken.values()):
+        return {}
+    for path in dict.fromkeys([state.changed[-1], *_changeable(state)]):
+        text = text_to_mend(state, path)
+        if not path.endswith(".py") or text.count("\n") > PAGE or not may_be_wrong(path):
+            continue
+        name = at_fault(path, text, state.output) if state.failing else ""
+        if not name and not _ADDS.search(state.task):
+            name = named_in(text, state.task) or "".join(list(functions_in(text))[:1])
+        if name:
+            return {"path": path, "name": name}
+    return {}
+
+
+def text_to_mend(state: State, path: str) -> str:
+    """The file as it is, or as it was at first where a try has added or lost definitions, or nothing more
+    than blank lines."""
+    now, first = state.texts.get(path, ""), state.watch.first(path)
+    kept = state.broken.get(path) != UNCHANGED and defined_in(now) == defined_in(first) and functions_in(now)
+    return now if kept else first
 
 
 def _changes(found: dict[str, Schema], state: State, names: set[str]) -> None:
@@ -130,15 +159,12 @@ def new_paths(state: State) -> list[str]:
     return [path for path in paths_in(state.task) if path not in state.paths]
 
 
-def _is_test(path: str) -> bool:
-    name = path.rpartition("/")[2]
-    return name.startswith("test_") or name.partition(".")[0].endswith("_test")
-
-
 def _looks(found: dict[str, Schema], state: State, names: set[str]) -> None:
     hits = {path for paths in state.found.values() for path in paths}
     if any(named(path, state.task) or path in hits for path in state.read) or new_paths(state):
         return  # what the task names was read, or is to be made
+    if asks_about_tests(state.task) and any(map(may_be_wrong, state.read)):
+        return
     unread = [path for path in state.paths if path not in state.read][:_MOST_PATHS]
     if "read" in names and unread:
         found["read"] = _object("read", path=_one_of(unread))
@@ -154,6 +180,8 @@ def only_action(actions: Mapping[str, Schema]) -> dict[str, Any] | None:
     """The one action that can come next, where nothing is left to choose."""
     if set(actions) == {"done"}:
         return {"do": "done"}
+    if set(actions) == {"rewrite"}:
+        return {key: value["const"] for key, value in actions["rewrite"]["properties"].items()}
     paths = actions["write"]["properties"]["path"].get("enum", []) if set(actions) == {"write"} else []
     return {"do": "write", "path": paths[0]} if len(paths) == 1 else None
 
@@ -203,6 +231,9 @@ def calls_of(action: Action, state: State) -> list[ToolCall]:
             if path in state.paths and path not in state.texts:
                 calls.append(_look("read", {"path": path, "limit": PAGE}))  # which says what `write` lacked
             return calls
+        case "rewrite":
+            whole = with_function(text_to_mend(state, path), text["name"], text.get("content", ""))
+            return [_call("write", {"path": path, "content": whole})]
         case "rename":
             return _renamed(text.get("old", ""), text.get("new", ""), state)
     return []

@@ -29,7 +29,7 @@ from coder.model.guided.actions import (
     plan_update,
     schema_of,
 )
-from coder.model.guided.opening import first_look
+from coder.model.guided.opening import check_again, first_look
 from coder.model.guided.render import rendered
 from coder.model.guided.state import State, read_state
 from coder.model.quotation import is_quoted
@@ -38,7 +38,7 @@ from coder.protocol.usage import NOT_ASKED, Usage
 _LONGEST = 2_500  # tokens of one answer
 # The part of an action that is free text: it is asked for by itself, because a small model writes code worse
 # inside a JSON string.
-_MISSING = {"write": "content", "done": "answer"}
+_MISSING = {"write": "content", "rewrite": "content", "done": "answer"}
 _WARMER = 0.3  # of temperature, for each action that was repeated or failed
 _WARMEST = 0.9
 # How the answer is constrained, in the order tried; a server that rejects one is asked with the next.
@@ -74,7 +74,8 @@ class Guided:
             return
         names = {tool.name for tool in request.tools}
         state = read_state(request.messages)
-        if wanted := first_look(state, names) or plan(state, names) or plan_update(state):
+        wanted = first_look(state, names) or check_again(state, names)
+        if wanted := wanted or plan(state, names) or plan_update(state):
             for call in look_calls(wanted):
                 yield CallReady(call)
             yield Completed("tool_calls", Usage(source=NOT_ASKED), request.model)
@@ -119,13 +120,13 @@ class Guided:
         action: Mapping[str, Any] | None = None,
     ) -> AsyncGenerator[Chunk, None]:
         """One of `actions` is asked for, or the text that belongs to `action`."""
-        messages = rendered(request.messages, action)
+        messages = rendered(request.messages, state, action)
         answer.text = ""
         while True:
             extra = {
                 **_fields(_WAYS[self._way], actions),
                 "max_tokens": _LONGEST,
-                "temperature": _heat(state),
+                "temperature": _heat(state, action),
             }
             if action and not str(action.get("path")).endswith(".md"):
                 extra["stop"] = ["\n```\n"]
@@ -149,9 +150,12 @@ class Guided:
                 return
 
 
-def _heat(state: State) -> float:
-    """Warmer with every attempt that failed: at 0 the same would come again."""
-    return min(_WARMEST, _WARMER * (state.stuck + max(state.repeated, state.faults) + state.failures))
+def _heat(state: State, action: Mapping[str, Any] | None) -> float:
+    """Warmer with every attempt that failed: at 0 the same would come again. The first function that is
+    written anew is asked for in other words."""
+    attempts = state.stuck + max(state.repeated, state.faults) + state.failures
+    attempts -= action is not None and action["do"] == "rewrite"
+    return min(_WARMEST, _WARMER * max(attempts, 0))
 
 
 def _fields(way: str, actions: Mapping[str, Schema] | None) -> dict[str, Any]:

@@ -13,6 +13,7 @@ _LOSES = re.compile(
     r"\b(?:remov|delet|drop|renam|refactor|mov|merg|inlin|replac|clean|simplif|rewrit|split)\w*|[删移改换并]",
     re.IGNORECASE,
 )
+UNCHANGED = "it is as it was at first, nothing is changed"
 _GIVEN = {*dir(builtins), "__file__", "__name__", "__doc__", "__path__", "__spec__", "self", "cls"}
 
 
@@ -24,13 +25,18 @@ def new_fault(path: str, before: str, after: str, task: str = "") -> str:
     return _lost(before, after, task) if path.endswith(".py") and not _LOSES.search(task) else ""
 
 
+def defined_in(text: str) -> list[str]:
+    """Names of functions, classes and their methods; none where the text does not parse."""
+    try:
+        return _defined(ast.parse(text))
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return []
+
+
 def _lost(before: str, after: str, task: str) -> str:
     """The first definition that is gone, though the task does not name it."""
-    try:
-        now = _defined(ast.parse(after))
-        gone = [name for name in _defined(ast.parse(before)) if name not in now]
-    except (ValueError, SyntaxError, RecursionError):
-        return ""
+    now = defined_in(after)
+    gone = [name for name in defined_in(before) if name not in now]
     lost = [name for name in gone if not re.search(rf"\b{re.escape(name.rpartition('.')[2])}\b", task)]
     return f"{lost[0]} is no longer defined in it" if lost else ""
 
@@ -120,13 +126,17 @@ class Watch:
         self._first[path] = text
         return ""
 
+    def first(self, path: str) -> str:
+        """The file before it was changed."""
+        return self._first.get(path, "")
+
     def changed(self, path: str, text: str | None = None) -> str:
         """The fault of the new text; where it is not known yet, a `saw` follows."""
         self.touched.add(path)
         if text is None:
             return ""
         same = _squeezed(text) == _squeezed(self._first.get(path, ""))
-        return self.saw(path, text) or ("it is as it was at first, nothing is changed" if same else "")
+        return self.saw(path, text) or (UNCHANGED if same else "")
 
 
 def _squeezed(text: str) -> list[str]:

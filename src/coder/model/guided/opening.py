@@ -30,6 +30,7 @@ _ENDING = re.compile(
     r"sql|ini|cfg|conf|env|xml|csv|lua|swift|cs|vue|svelte|r|jl|pl|ex|exs|hs|ml|scala|dart|zig)\Z",
     re.IGNORECASE,
 )
+_DOCUMENT = re.compile(r"\.(?:md|rst|txt|adoc)\Z|(?:\A|/)(?:LICENSE|CHANGELOG|NOTICE)\Z", re.IGNORECASE)
 _TEXT = re.compile(r"\.(?:lock|png|jpe?g|gif|pdf|zip|gz|whl|so|pyc|ico|woff2?|gguf|bin)\Z", re.IGNORECASE)
 
 Wanted = tuple[str, dict[str, Any]]
@@ -65,6 +66,11 @@ def paths_in(task: str) -> list[str]:
     return list(dict.fromkeys(name for name in found if "/" in name or _ENDING.search(name)))
 
 
+def may_be_wrong(path: str) -> bool:
+    """Whether it can make a test fail: the code, not what tests or describes it."""
+    return not is_test(path) and not _DOCUMENT.search(path)
+
+
 def asks_about_tests(task: str) -> bool:
     return bool(_TESTS.search(task) and _FAILS.search(task))
 
@@ -79,7 +85,8 @@ def relevant(state: State) -> list[str]:
     if not chosen and len(paths) <= _FEW:
         chosen = paths
     chosen += [path for name in chosen for path in paths if path != name and _tests(name) == _tests(path)]
-    return list(dict.fromkeys(chosen))[:MOST_FILES]
+    # Tests first: what a later try shows in another way is the code, and the cache holds up to there.
+    return sorted(list(dict.fromkeys(chosen))[:MOST_FILES], key=lambda path: not is_test(path))
 
 
 def named(path: str, task: str) -> bool:
@@ -87,6 +94,19 @@ def named(path: str, task: str) -> bool:
     if re.search(rf"(?<![\w/.-]){re.escape(path)}(?![\w-])", task):
         return True
     return bool(re.search(rf"(?<![\w.-]){re.escape(name.name)}(?![\w-])", task)) and "." in name.name
+
+
+def check_again(state: State, tools: Collection[str]) -> list[Wanted]:
+    """The check, after a change that was to mend it."""
+    due = asks_about_tests(state.task) and state.unchecked and not state.broken and not state.last_check
+    if not due or not state.check or "bash" not in tools or "bash" in state.denied:
+        return []
+    return [("bash", {"command": state.check})]
+
+
+def is_test(path: str) -> bool:
+    name = path.rpartition("/")[2]
+    return name.startswith("test_") or name.partition(".")[0].endswith("_test")
 
 
 def _tests(path: str) -> str:

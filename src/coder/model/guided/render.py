@@ -11,12 +11,14 @@ from typing import Any
 
 import msgspec
 
-from coder.model.guided.actions import SHORT
+from coder.model.guided.actions import SHORT, text_to_mend
 from coder.model.guided.failure import two_lines
 from coder.model.guided.faults import Watch
+from coder.model.guided.rewrite import without_body
 from coder.model.guided.state import (
     LOOK,
     VERIFY,
+    State,
     arguments_of,
     is_note,
     listed_paths,
@@ -47,17 +49,22 @@ _LANGUAGES = {
 }
 
 _CHANGED = "Changed {path}. If that is all that the task asks for, answer done."
+_PASSES = "The check passes now."
 _LINES = 40  # of a search or of a command's output
 _NAMES = 60  # of a workspace
 _RULES = 800  # characters of the project's instructions
 _NOTE = 300  # characters of another message of the engine
 
 
-def rendered(messages: Sequence[Message], action: Mapping[str, Any] | None = None) -> list[Message]:
-    """`action`: whose text is asked for, a file's or the answer's."""
+def rendered(
+    messages: Sequence[Message], state: State, action: Mapping[str, Any] | None = None
+) -> list[Message]:
+    """`action`: whose text is asked for, a file's, a function's or the answer's."""
     page = _Page()
     for message in messages:
         page.add(message)
+    if action and action["do"] == "rewrite":
+        return page.without_function(state, action["path"], action["name"])
     if action:
         page.ask(str(action.get("path")) if action["do"] == "write" else "")
     page.flush()
@@ -76,6 +83,8 @@ class _Page:
         self._watch = Watch()
         self._task = 0  # index of the newest task
         self._later: dict[str, str] = {}  # files seen or written since the model's first answer to it
+        self._opening = ""  # what was shown of the task before the model's first answer
+        self._fails = False  # the newest check
         self._failure = ""  # of a check that was run at first: told last, next to what is asked for
 
     def add(self, message: Message) -> None:
@@ -84,6 +93,8 @@ class _Page:
         elif message.role == "assistant":
             self._calls.update({call.id: call for call in message.tool_calls})
             own = [call for call in message.tool_calls if not not_of_model(call)]
+            if own and not self._opening:
+                self._opening = self.out[-1].content
             if [call.name for call in own] == ["write"]:
                 self._texts.add(own[0].id)  # shown with its result
             elif own:
@@ -95,10 +106,25 @@ class _Page:
         elif message.role == "tool" and message.tool_call_id in self._calls:
             self._add_result(self._calls[message.tool_call_id or ""], message)
 
+    def without_function(self, state: State, path: str, name: str) -> list[Message]:
+        """The task from its beginning, with a file that lacks what the function does."""
+        text = text_to_mend(state, path)
+        shown, hole = block(path, state.watch.first(path)), block(path, without_body(text, name))
+        told = self._opening.replace(shown, hole)
+        told += "" if hole in told else f"\n{path}:\n{hole}"
+        if state.failing:
+            found = VERIFY.match(state.output)
+            told += f"\nThe check fails.\n{two_lines(state.output[found.end() if found else 0 :])}"
+        aim = "so that the check passes" if state.failing else "as the task says"
+        told += f"\nWhat {name} did was wrong and is left out. "
+        told += f"Write the whole function {name} anew, {aim}, as one code block."
+        return [*self.out[: self._task], Message(role="user", content=told)]
+
     def ask(self, path: str) -> None:
         """For the text of a file, or of the answer."""
         if not path:
             told = "Now say in one sentence what you changed."
+            told = "Now say in one sentence what still fails." if self._fails else told
             told = told if self._watch.touched else "Now answer the task in one or two sentences."
         else:
             told = f"Now write the whole new text of {path} as one code block."
@@ -112,18 +138,22 @@ class _Page:
     def _add_user(self, message: Message) -> None:
         text = message.content
         if found := VERIFY.match(text):
-            failure = two_lines(text[found.end() :])
-            if self._task:  # begun anew from the files as they are now
-                del self.out[self._task + 1 :]
-            files = "".join(f"{path} is now:\n{block(path, now)}\n" for path, now in self._later.items())
-            last = "Say what still fails." if "last automatic check" in text else ""
-            _add(self.out, "user", f"{files}The check `{found[1]}` fails.\n{failure}\n{last}".strip())
+            self._fails = True
+            self._begin_anew(f"The check `{found[1]}` fails.\n{two_lines(text[found.end() :])}")
             return
         if not is_note(text):
             self._watch, self._failure, self._later = Watch(task_of(text)), "", {}
+            self._opening, self._fails = "", False
         _add(self.out, "user", _said(text), message.images)
         if not is_note(text):
             self._task = len(self.out) - 1
+
+    def _begin_anew(self, failure: str) -> None:
+        """From the files as they are now."""
+        if self._task:
+            del self.out[self._task + 1 :]
+        files = "".join(f"{path} is now:\n{block(path, now)}\n" for path, now in self._later.items())
+        _add(self.out, "user", f"{files}{failure}")
 
     def _add_result(self, call: ToolCall, message: Message) -> None:
         args, ok = arguments_of(call), succeeded(message.content)
@@ -133,8 +163,15 @@ class _Page:
             return
         if call.name == "read" and self._task < len(self.out) - 1:
             self._later[path] = plain(message.content)
-        elif call.name == "bash" and call.id.startswith(LOOK) and not ok:
-            self._failure = _result(call, message.content, self._failed, self._watch)
+        elif call.name == "bash" and call.id.startswith(LOOK):
+            self._fails = not ok
+            told = _result(call, message.content, self._failed, self._watch) if not ok else ""
+            if ok:
+                _add(self.out, "user", _PASSES)
+            elif self._watch.touched:
+                self._begin_anew(told)
+            else:
+                self._failure = told
             return
         _add(self.out, "user", _result(call, message.content, self._failed, self._watch), message.images)
 

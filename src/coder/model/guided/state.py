@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from coder.model.guided.faults import Watch
+from coder.model.guided.faults import UNCHANGED, Watch
 from coder.protocol.messages import Message, ToolCall, head_length
 
 MOST_ITEMS = 5  # of a plan
@@ -17,7 +17,7 @@ _NUMBERED = re.compile(r"(\d+)\t(.*)")
 _NOTE = re.compile(r"\s*<note>.*?</note>\s*", re.DOTALL)
 VERIFY = re.compile(r"\AVerification with `([^`]+)` failed \(exit code \d+\):\n")
 # Messages of the engine, not of the person.
-_NOTES = ("<note>", "Please continue.")
+_NOTES = ("<note>", "Please continue.", "You seem to be going in circles")
 
 
 class Item(msgspec.Struct):
@@ -46,6 +46,7 @@ class State(msgspec.Struct):
     steps: int = 0  # answers of the model to this task
     failing: bool = False  # the newest check fails
     failures: int = 0  # checks that failed after a change
+    unchecked: bool = False  # nothing was run since the newest change
     watch: Watch = msgspec.field(default_factory=Watch)
     broken: dict[str, str] = {}  # by path: what a change has broken
     faults: int = 0  # changes that have broken something
@@ -68,6 +69,7 @@ def read_state(messages: Sequence[Message]) -> State:
             if VERIFY.match(message.content):
                 state.failing = True
                 state.failures += 1
+                state.output = message.content
                 state.last_check = "last automatic check" in message.content
             elif not is_note(message.content):
                 _begin(state, at, message.content)
@@ -83,6 +85,11 @@ def read_state(messages: Sequence[Message]) -> State:
         elif message.tool_call_id in calls:
             _result(state, calls[message.tool_call_id or ""], message.content)
     return state
+
+
+def tries(state: State) -> int:
+    """Changes that were of no use."""
+    return state.faults + state.failures
 
 
 def not_of_model(call: ToolCall) -> bool:
@@ -105,7 +112,7 @@ def _begin(state: State, at: int, text: str) -> None:
     state.changed, state.read, state.ran, state.plan = [], [], [], []
     state.stuck = state.looks = state.steps = state.repeated = state.faults = state.failures = 0
     state.watch, state.broken = Watch(state.task), {}
-    state.failing = state.last_check = state.refused = False
+    state.failing = state.last_check = state.refused = state.unchecked = False
     state.output = ""
     state.denied = denied_by(text)
 
@@ -146,7 +153,8 @@ def _result(state: State, call: ToolCall, content: str) -> None:
             _changed(state, call.name, args, ok=ok)
         case "bash":
             state.ran.append(str(args.get("command") or ""))
-            state.failing, state.output = not ok, content
+            state.failing, state.output, state.unchecked = not ok, content, False
+            state.failures += not ok and bool(state.changed)
         case "todowrite" if ok:
             _planned(state, call, args)
 
@@ -191,7 +199,6 @@ def _changed(state: State, name: str, args: Mapping[str, Any], *, ok: bool) -> N
         return
     state.stuck = 0
     state.changed.append(path)
-    state.failing = False
     if path not in state.paths:
         state.paths.append(path)
     if name == "write":
@@ -200,6 +207,8 @@ def _changed(state: State, name: str, args: Mapping[str, Any], *, ok: bool) -> N
     else:
         state.texts.pop(path, None)  # a `read` follows
         state.watch.changed(path)
+    state.unchecked = state.broken.get(path) != UNCHANGED
+    state.failing = state.failing and not state.unchecked
     here = [item for item in state.plan if not item.done and item.path in ("", path)]
     for item in sorted(here, key=lambda item: not item.path)[:1]:
         item.done = True

@@ -451,6 +451,11 @@ TEXTS: dict[str, str] = {
         "A tour with a real model, {name}, which runs on this machine:"
         " real tools, a project with a failing test.\n"
     ),
+    "demo.mended": "Mended by the model and verified: `{command}` passes now.",
+    "demo.not_mended": (
+        "Not mended: `{command}` has not passed. The model is a small one: run the tour again, or use a "
+        "larger one."
+    ),
     "demo.unfetched": "There is no model here yet: `{coder} local` fetches one ({size} MB, once).",
     "first.local": "{name} is here and needs no key and no server. Use it? [y/N] ",
     "first.local_chosen": "For this session. To keep it: export CODER_MODEL=local",

@@ -384,6 +384,8 @@ TEXTS: dict[str, str] = {
     "status.modes_trusted": "其模式中的命令已受信任",
     "status.modes_untrusted": "其模式中的命令会先询问",
     "demo.live_head": "用真实模型演示：{name} 在本机运行，工具真实，项目里有一个失败的测试。\n",
+    "demo.mended": "模型已修好，并经验证：`{command}` 现在通过。",
+    "demo.not_mended": "没有修好：`{command}` 未通过。这是个小模型；可以再运行一次导览，或换用更大的模型。",
     "demo.unfetched": "这里还没有模型：`{coder} local` 会下载一个（{size} MB，仅一次）。",
     "first.local": "{name} 已在本机，不需要密钥和服务器。使用它吗？[y/N] ",
     "first.local_chosen": "仅本次会话有效。要保留：export CODER_MODEL=local",
