@@ -90,8 +90,9 @@ def in_dialect(request: ModelRequest) -> ModelRequest:
     messages: list[Message] = []
     if request.tools:
         first = request.messages[0] if request.messages else None
-        own = first.content + "\n\n" if first is not None and first.role == "system" else ""
-        messages.append(Message(role="system", content=own + _PROTOCOL + _described(request.tools)))
+        own = "\n" + first.content if first is not None and first.role == "system" else ""
+        # First what all sessions share, so that a server's cache holds it from one to the next.
+        messages.append(Message(role="system", content=_PROTOCOL + _described(request.tools) + own))
     rest = request.messages
     if request.tools and rest and rest[0].role == "system":
         rest = rest[1:]
