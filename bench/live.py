@@ -1,99 +1,168 @@
-"""`coder tune` with a real model on this machine: which tasks it finishes in which dialect. Writes LIVE.md.
+"""A real model on this machine: which tasks of `coder tune` it finishes in which dialect. Writes LIVE.md.
 
-    ./dev live [--only WAY]… [--task NAME]… [--gguf FILE] [--seconds N] [--peer PYTHON] [--write]
+    ./dev live [--only WAY]… [--task NAME]… [--gguf FILE] [--seconds N] [--results FILE] [--minutes N]
+               [--peer PYTHON] [--write]
 
-The model is the one that `coder local` fetches, or a GGUF file. Nothing else should run: a task is given up
-after `--seconds`, and on a busy machine that is what is measured. `--peer`: the interpreter of an environment
-that has mini-swe-agent, which is given the same tasks, server, time and checks.
+The model is the one that `coder local` fetches, or a GGUF file. A task is given up after `--seconds` of two
+whole cores that the model's server has worked, so that a busy machine makes it slower, not worse. Each
+outcome is appended to `--results` and what is there is not run again: with `--minutes` a run is done in
+pieces. `--peer`: the interpreter of an environment that has mini-swe-agent, which is given the same
+single-file tasks, server, work and checks.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from coder.cli.tuning.run import fault_of, laid_out, surroundings
+from coder.cli.tune import VARIANTS, Variant
+from coder.cli.tuning.run import Named, fault_of, laid_out, run_task, surroundings
 from coder.cli.tuning.tasks import HELD_OUT, TASKS, Task
 from coder.config.load import home_directory
 from coder.config.models import FETCHED, gguf_of
 from coder.model.local.server import LocalServer
+from coder.model.make import make_model
+from coder.texts import Texts
+from work_clock import clock_of, work_of
 
-PAGE = Path(__file__).with_name("LIVE.md")
+HERE = Path(__file__).parent
+PAGE = HERE / "LIVE.md"
+RESULTS = HERE.parent / ".dev" / "live.jsonl"
+PEER = "mini-swe-agent"
 # The peer has no sandbox of its own: it may write below one directory only.
 _CONFINED = 'set -e; mount --make-rprivate /; mount --bind "$0" "$0"; mount -o remount,bind,ro /; exec "$@"'
+
+Outcome = dict[str, Any]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--only", action="append", default=[])
+    names = [PEER, *(variant.name for variant in VARIANTS)]
+    parser.add_argument("--only", action="append", default=[], choices=names, metavar="WAY")
     parser.add_argument("--task", action="append", default=[])
-    parser.add_argument("--gguf", default="")
-    parser.add_argument("--seconds", type=int, default=180)
+    parser.add_argument("--gguf", type=Path, default=gguf_of(FETCHED, home_directory(os.environ)))
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="then no further task is begun")
+    parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--peer", default="", metavar="PYTHON")
-    parser.add_argument("--write", action="store_true", help="replace bench/LIVE.md")
+    parser.add_argument("--write", action="store_true", help="replace the tables of bench/LIVE.md")
     chosen = parser.parse_args()
-    model = f"local:{Path(chosen.gguf).absolute()}" if chosen.gguf else "local"
-    words = ["tune", "--model", model, "--json", "--seconds", str(chosen.seconds)]
-    words += [word for name in chosen.only for word in ("--only", name)]
-    words += [word for name in chosen.task for word in ("--task", name)]
-    done = subprocess.run(
-        [sys.executable, "-m", "coder", *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False
-    )
-    if not done.stdout:
-        return done.returncode
-    ways = json.loads(done.stdout)["ways"]
-    if chosen.peer:
-        tasks = [task for task in TASKS if not chosen.task or task.name in chosen.task]
-        ways.append(asyncio.run(_peer(chosen.peer, Path(chosen.gguf or _fetched()), tasks, chosen.seconds)))
-    page = "\n".join(_page(ways, chosen.seconds))
-    print(page)
+    chosen.gguf = chosen.gguf.absolute()
+    chosen.results.parent.mkdir(parents=True, exist_ok=True)
+    asyncio.run(_run(chosen, time.monotonic() + 60 * chosen.minutes))
+    tables = "\n".join(_tables(_outcomes(chosen.results)))
+    print(tables)
     if chosen.write:
-        PAGE.write_text(page + "\n", encoding="utf-8")
+        told = PAGE.read_text(encoding="utf-8").partition("| way |")[0]
+        PAGE.write_text(f"{told}{tables}\n", encoding="utf-8")
     return 0
 
 
-def _fetched() -> Path:
-    return gguf_of(FETCHED, home_directory(os.environ))
+def _outcomes(results: Path) -> list[Outcome]:
+    lines = results.read_text(encoding="utf-8").splitlines() if results.exists() else []
+    return [json.loads(line) for line in lines]
 
 
-async def _peer(python: str, gguf: Path, tasks: Sequence[Task], seconds: int) -> dict[str, Any]:
-    """mini-swe-agent on the same server, with the checks of `coder tune`."""
+async def _run(chosen: argparse.Namespace, until: float) -> None:
+    """What is not among the results yet, one way after the other."""
+    tasks = [task for task in TASKS if not chosen.task or task.name in chosen.task]
+    variants = [one for one in VARIANTS if not chosen.only or one.name in chosen.only]
+    ways: list[tuple[str, Variant | None]] = [(one.name, one) for one in variants]
+    if chosen.peer and (not chosen.only or PEER in chosen.only):
+        ways.append((PEER, None))
+    there = {(one["way"], one["task"]) for one in _outcomes(chosen.results)}
+    async with _served(chosen.gguf) as server:
+        for way, variant in ways:
+            left = [task for task in tasks if (way, task.name) not in there and time.monotonic() < until]
+            if variant is None:
+                outcomes = _peer(
+                    chosen.peer, server, [one for one in left if one.single_file], chosen.seconds
+                )
+            else:
+                outcomes = _coder(variant, server, left, chosen.seconds)
+            async with contextlib.aclosing(outcomes):
+                async for outcome in outcomes:
+                    line = json.dumps({"way": way, **outcome})
+                    with chosen.results.open("a", encoding="utf-8") as file:
+                        print(line, file=file)
+                    print(line, file=sys.stderr, flush=True)
+                    if time.monotonic() >= until:
+                        return
+
+
+@contextlib.asynccontextmanager
+async def _served(gguf: Path) -> AsyncIterator[LocalServer]:
     server = LocalServer(gguf)
-    outcomes: list[dict[str, Any]] = []
+    async for _ in server.ready(str(gguf)):
+        pass
+    try:
+        yield server
+    finally:
+        await server.end()
+
+
+async def _coder(
+    variant: Variant, server: LocalServer, tasks: Sequence[Task], seconds: float
+) -> AsyncGenerator[Outcome, None]:
+    model = make_model(f"{server.url}/v1", server.key, timeout_ms=600_000, dialect=variant.dialect)
+    try:
+        for task in tasks:
+            _idle(server.pid)
+            named = Named(model, server.gguf.stem)
+            clock = clock_of(server.pid)
+            one = await run_task(task, named, seconds, Texts("en"), tools=variant.tools, clock=clock)
+            yield _outcome(task, one.why, one.steps, one.usage.total, one.seconds)
+    finally:
+        await model.close()
+
+
+def _outcome(task: Task, why: str, steps: int, tokens: int, seconds: float) -> Outcome:
+    told = {"task": task.name, "done": not why, "steps": steps, "tokens": tokens}
+    return {**told, "seconds": round(seconds, 1), "why": why}
+
+
+def _idle(pid: int) -> None:
+    """The server notices by and by that nobody waits for an answer any more."""
+    before = -1.0
+    while before != (before := work_of(pid)):
+        time.sleep(0.5)
+
+
+async def _peer(
+    python: str, server: LocalServer, tasks: Sequence[Task], seconds: float
+) -> AsyncGenerator[Outcome, None]:
+    """mini-swe-agent on the same server, with the checks of `coder tune`."""
+    if not tasks:
+        return
     with tempfile.TemporaryDirectory(prefix="coder-peer-") as top:
-        async for _ in server.ready(str(gguf)):
-            pass
-        child = _confined(python, top, [f"{server.url}/v1", server.key, gguf.stem])
+        child = _confined(python, top, [f"{server.url}/v1", server.key, server.gguf.stem, str(server.pid)])
         try:
             _heard(child)
             tempfile.tempdir = top
             for task in tasks:
-                outcomes.append(await _tried(child, task, seconds))
-                print("mini-swe-agent", json.dumps(outcomes[-1]), file=sys.stderr, flush=True)
+                _idle(server.pid)
+                yield await _tried(child, task, seconds)
         finally:
             tempfile.tempdir = None
             child.kill()
             child.communicate()  # closes its pipes
-            await server.end()
-    sums = {name: sum(one[name] for one in outcomes) for name in ("steps", "tokens", "seconds")}
-    return {"variant": "mini-swe-agent", "outcomes": outcomes, **sums}
 
 
 def _confined(python: str, top: str, words: list[str]) -> subprocess.Popen[str]:
     unshare = ["unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "--kill-child"]
     home = Path(top) / "home"
     home.mkdir()
-    script = Path(__file__).with_name("mini_peer.py")
+    script = HERE / "mini_peer.py"
     return subprocess.Popen(
         [*unshare, "sh", "-c", _CONFINED, top, python, str(script), *words],
         stdin=subprocess.PIPE,
@@ -104,30 +173,18 @@ def _confined(python: str, top: str, words: list[str]) -> subprocess.Popen[str]:
     )
 
 
-async def _tried(child: subprocess.Popen[str], task: Task, seconds: int) -> dict[str, Any]:
+async def _tried(child: subprocess.Popen[str], task: Task, seconds: float) -> Outcome:
     with laid_out(task) as directory:
         environ, _ = surroundings(task, directory.parent)
         assert child.stdin is not None
-        began = time.monotonic()
-        print(
-            json.dumps({"ask": task.ask, "directory": str(directory), "seconds": seconds}),
-            file=child.stdin,
-            flush=True,
-        )
+        asked = {"ask": task.ask, "directory": str(directory), "seconds": seconds}
+        print(json.dumps(asked), file=child.stdin, flush=True)
         got = _heard(child)
-        took = time.monotonic() - began
         try:
             why = await fault_of(task, directory, got["answer"], environ)
         except OSError as error:  # it removed a file that must stay
             why = str(error)
-    return {
-        "task": task.name,
-        "done": not why,
-        "steps": got["steps"],
-        "tokens": got["tokens"],
-        "seconds": took,
-        "why": why,
-    }
+    return _outcome(task, why, got["steps"], got["tokens"], got["seconds"])
 
 
 def _heard(child: subprocess.Popen[str]) -> dict[str, Any]:
@@ -139,33 +196,35 @@ def _heard(child: subprocess.Popen[str]) -> dict[str, Any]:
     raise SystemExit(f"the peer ended with status {child.wait()}")
 
 
-def _page(ways: list[dict[str, Any]], seconds: int) -> list[str]:
+def _tables(outcomes: list[Outcome]) -> list[str]:
     by_name = {task.name: task for task in TASKS}
+    ways = {way: {one["task"]: one for one in outcomes if one["way"] == way} for way in _ways(outcomes)}
     rows = ["| way | all | single-file | of these held out | steps | tokens | seconds |"]
     rows.append("| --- | --- | --- | --- | --- | --- | --- |")
-    for way in ways:
-        tried = [(by_name[one["task"]], one["done"]) for one in way["outcomes"]]
+    for way, own in ways.items():
+        tried = [(by_name[name], one["done"]) for name, one in own.items()]
         single = [(task, done) for task, done in tried if task.single_file]
         cells = [_share(tried), _share(single), _share([one for one in single if one[0].name in HELD_OUT])]
-        cells += [str(way["steps"]), str(way["tokens"]), f"{way['seconds']:.0f}"]
-        rows.append(f"| {way['variant']} | {' | '.join(cells)} |")
-    matrix = ["| task | kind | " + " | ".join(way["variant"] for way in ways) + " |"]
-    matrix.append("| --- | --- |" + " --- |" * len(ways))
-    outcomes = [{one["task"]: one for one in way["outcomes"]} for way in ways]
-    for name in dict.fromkeys(name for one in outcomes for name in one):
-        task = by_name[name]
-        cells = [_cell(one.get(name)) for one in outcomes]
-        shown = task.name + (" (held out)" if task.name in HELD_OUT else "")
-        matrix.append(f"| {shown} | {task.kind} | {' | '.join(cells)} |")
-    machine = f"{os.cpu_count()} cores ({platform.machine()}), {seconds} s a task at most"
-    return ["# A real model on this machine", "", machine + ".", "", *rows, "", *matrix]
+        sums = [sum(one[name] for one in own.values()) for name in ("steps", "tokens", "seconds")]
+        rows.append(f"| {way} | {' | '.join([*cells, *(f'{one:.0f}' for one in sums)])} |")
+    matrix = ["| task | kind | " + " | ".join(ways) + " |", "| --- | --- |" + " --- |" * len(ways)]
+    for task in TASKS:
+        if any(task.name in own for own in ways.values()):
+            cells = [_cell(own.get(task.name)) for own in ways.values()]
+            shown = task.name + (" (held out)" if task.name in HELD_OUT else "")
+            matrix.append(f"| {shown} | {task.kind} | {' | '.join(cells)} |")
+    return [*rows, "", *matrix]
+
+
+def _ways(outcomes: list[Outcome]) -> Iterator[str]:
+    return iter(dict.fromkeys(one["way"] for one in outcomes))
 
 
 def _share(tried: list[tuple[Task, bool]]) -> str:
-    return f"{sum(done for _, done in tried)}/{len(tried)}"
+    return f"{sum(done for _, done in tried)}/{len(tried)}" if tried else "-"
 
 
-def _cell(outcome: dict[str, Any] | None) -> str:
+def _cell(outcome: Outcome | None) -> str:
     if outcome is None:
         return "-"
     return f"{'yes' if outcome['done'] else 'no'}, {outcome['seconds']:.0f} s"

@@ -1,7 +1,8 @@
 """mini-swe-agent as a peer of `live.py`: runs in an environment that has it, inside a sandbox.
 
 Reads a task a line as JSON (`ask`, `directory`, `seconds`) and answers with a line (`steps`, `tokens`,
-`answer`). Its text-based configuration is taken as it is: a small model's tool calls are not reliable.
+`answer`, `seconds`); the seconds are those of `work_clock.py`. Its text-based configuration is taken as it
+is: a small model's tool calls are not reliable.
 """
 
 from __future__ import annotations
@@ -10,13 +11,19 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from work_clock import clock_of
+
+_LOOK_SECONDS = 0.25  # between two looks at the clock
+
 
 def main() -> int:
-    url, key, model = sys.argv[1:4]
+    url, key, model, pid = sys.argv[1:5]
     os.environ |= {"MSWEA_SILENT_STARTUP": "1", "MSWEA_CONFIGURED": "1"}
     agents = import_module("minisweagent.agents.default")
     local = import_module("minisweagent.environments.local")
@@ -26,7 +33,6 @@ def main() -> int:
     settings["agent"].pop("mode", None)
     words = {"api_base": url, "api_key": key, "temperature": 0.0}
     settings["model"]["model_kwargs"] |= words
-    signal.signal(signal.SIGALRM, _late)
     _tell({"ready": True})
     for line in sys.stdin:
         task = json.loads(line)
@@ -36,21 +42,27 @@ def main() -> int:
         place = local.LocalEnvironment(cwd=task["directory"], **settings["environment"])
         agent = agents.DefaultAgent(chat, place, **settings["agent"])
         answer = ""
-        signal.alarm(task["seconds"])
+        clock = clock_of(int(pid))
+        signal.signal(signal.SIGALRM, partial(_look, clock, task["seconds"]))
+        signal.setitimer(signal.ITIMER_REAL, _LOOK_SECONDS, _LOOK_SECONDS)
         try:
             answer = agent.run(task["ask"]).get("submission", "")
         except (Exception, KeyboardInterrupt) as error:  # whatever it fails with, the task is not done
             answer = f"{type(error).__name__}: {error}"
         finally:
-            signal.alarm(0)
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        took = clock()
         said = [one for one in agent.messages if one.get("role") == "assistant"]
         told = " ".join(str(one.get("content") or "") for one in said[-2:])
-        _tell({"steps": agent.n_calls, "tokens": sum(map(_tokens, agent.messages)), "answer": told + answer})
+        tokens = sum(map(_tokens, agent.messages))
+        _tell({"steps": agent.n_calls, "tokens": tokens, "answer": told + answer, "seconds": took})
     return 0
 
 
-def _late(_signal: int, _frame: object) -> None:
-    raise KeyboardInterrupt  # every other exception is tried again
+def _look(clock: Callable[[], float], seconds: float, _signal: int, _frame: object) -> None:
+    if clock() >= seconds:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        raise KeyboardInterrupt  # every other exception is tried again
 
 
 def _tokens(message: dict[str, Any]) -> int:

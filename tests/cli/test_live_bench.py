@@ -46,7 +46,7 @@ class DefaultAgent:
     def run(self, ask):
         assert self.model.url.startswith("http://127.0.0.1:"), self.model.url
         if "DEBUG" in ask:
-            time.sleep(60)  # longer than a task may take
+            time.sleep(600)  # longer than a task may take
         file = self.env.place / "config.py"
         file.write_text(file.read_text().replace("8080", "9000"))
         try:
@@ -69,6 +69,18 @@ def test_the_table_tells_single_files_and_what_was_held_out(project: Project, tm
     assert "| held-debug (held out) | edit | no," in done.stdout
 
 
+def test_what_was_run_is_not_run_again(project: Project, tmp_path: Path) -> None:
+    library = FakeLibrary(tmp_path / "library", [{"text": json.dumps(action)} for action in ACTIONS])
+    words = ["--gguf", str(gguf(tmp_path / "qwen-1.5b.gguf")), "--only", "guided", "--task", "change-port"]
+    _bench(project, library, *words, "--task", "held-debug", "--minutes", "0")
+    assert not library.requests
+    _bench(project, library, *words)
+    before = len(library.requests)
+    done = _bench(project, library, *words)
+    assert "| guided | 1/1 | 1/1 | - |" in done.stdout
+    assert len(library.requests) == before > 0
+
+
 def test_a_peer_has_the_same_tasks_time_and_checks(project: Project, tmp_path: Path) -> None:
     if subprocess.run(["unshare", "--user", "--map-root-user", "--mount", "true"], check=False).returncode:
         pytest.skip("no namespaces here")
@@ -77,16 +89,17 @@ def test_a_peer_has_the_same_tasks_time_and_checks(project: Project, tmp_path: P
         (tmp_path / "peer" / name).write_text(text)
     library = FakeLibrary(tmp_path / "library", [{"text": json.dumps(action)} for action in ACTIONS])
     library.environ["PYTHONPATH"] = f"{tmp_path / 'peer'}:{library.environ.get('PYTHONPATH', '')}"
-    words = ["--gguf", str(gguf(tmp_path / "qwen-1.5b.gguf")), "--only", "guided", "--seconds", "3"]
-    words += ["--task", "change-port", "--task", "held-debug", "--peer", sys.executable]
+    words = ["--gguf", str(gguf(tmp_path / "qwen-1.5b.gguf")), "--only", "mini-swe-agent"]
+    words += ["--seconds", "0.25", "--task", "change-port", "--task", "held-debug", "--task", "two-files"]
+    words += ["--peer", sys.executable]
     done = _bench(project, library, *words)
     assert done.returncode == 0, done.stderr
-    assert "| mini-swe-agent | 1/2 | 1/2 | 0/1 | 4 | 14 |" in done.stdout
+    assert "| mini-swe-agent | 1/2 | 1/2 | 0/1 | 4 | 14 |" in done.stdout  # of the single-file ones
 
 
 def _bench(project: Project, library: FakeLibrary, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, str(BENCH), *words],
+        [sys.executable, str(BENCH), "--results", str(project.cwd / "results.jsonl"), *words],
         cwd=project.cwd,
         env=project.environ(**library.environ),
         stdin=subprocess.DEVNULL,

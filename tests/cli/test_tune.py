@@ -11,6 +11,7 @@ import pytest
 from cli_kit import run
 
 from coder.cli.tuning.tasks import TASKS
+from coder.context.prompt import SHORT_ROLE
 from kit import ScriptedServer
 from kit.driving import Project
 
@@ -77,6 +78,7 @@ def test_few_tools_are_few(project: Project) -> None:
     with ScriptedServer([{"text": "no"}] * 100) as server:
         tune(project, server, "--task", "wrong-operator", "--only", "native, few")
         names = {tool["function"]["name"] for tool in server.chats[0]["tools"]}
+        assert server.chats[0]["messages"][0]["content"].startswith(SHORT_ROLE)
     assert names == {"read", "glob", "grep", "write", "edit", "bash", "todowrite"}
 
 

@@ -12,10 +12,10 @@ import msgspec
 from coder.cli.args import positive
 from coder.cli.common import columns, parser_for, settings_from
 from coder.cli.errors import Exit, UsageError, complain
-from coder.cli.tuning.run import FewTools, Named, Outcome, run_task
+from coder.cli.tuning.run import Named, Outcome, run_task
 from coder.cli.tuning.tasks import TASKS, Task
 from coder.config.provider import Provider
-from coder.config.schema import Config, Dialect
+from coder.config.schema import Config, Dialect, ToolSet
 from coder.config.user_file import set_in_user_file
 from coder.engine.setup import Options, Settings, cost_of, model_in, provider_of, with_model_named
 from coder.model.base import ChatModel, ModelError
@@ -31,7 +31,7 @@ class Variant(msgspec.Struct, frozen=True):
     """A way to put the tools to a model."""
 
     dialect: Dialect
-    tools: str = "all"
+    tools: ToolSet = "all"
 
     @property
     def name(self) -> str:
@@ -126,13 +126,11 @@ async def _tried(
     seconds: float,
 ) -> Sum:
     model: ChatModel = model_in(provider, settings, options, variant.dialect)
-    named: ChatModel = Named(model, provider.model)
-    if variant.tools == "few":
-        named = FewTools(named)
+    named = Named(model, provider.model)
     outcomes: list[Outcome] = []
     try:
         for at, task in enumerate(tasks, 1):
-            outcome = await run_task(task, named, seconds, settings.texts)
+            outcome = await run_task(task, named, seconds, settings.texts, tools=variant.tools)
             outcomes.append(outcome)
             _progress(_line(variant, at, len(tasks), outcome, settings.texts))
     finally:

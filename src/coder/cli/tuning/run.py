@@ -10,21 +10,24 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from coder.cli.tuning.tasks import UNITTEST, Task
-from coder.engine.sdk import TurnResult, create_agent_session
+from coder.config.schema import ToolSet
+from coder.engine.sdk import create_agent_session
 from coder.model.base import CallReady, ChatModel, Chunk, Completed, ModelRequest, TextDelta
 from coder.protocol.messages import tool_call
 from coder.protocol.usage import Usage
 from coder.texts import Texts
-from coder.tools.registry import FEW
 
 MOST_STEPS = 20
 _CHECK_SECONDS = 30
+_LOOK_SECONDS = 0.1  # least time between two looks at the clock
+OWN_MODEL = "custom"  # what a session calls a model that it was given
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -46,20 +49,6 @@ class Named:
 
     def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
         return self._inner.stream(msgspec.structs.replace(request, model=self._name))
-
-    async def close(self) -> None:
-        """The model is used for further tasks."""
-
-
-class FewTools:
-    """A model that is offered the few tools that small models can keep apart."""
-
-    def __init__(self, inner: ChatModel) -> None:
-        self._inner = inner
-
-    def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
-        few = [tool for tool in request.tools if tool.name in FEW]
-        return self._inner.stream(msgspec.structs.replace(request, tools=few))
 
     async def close(self) -> None:
         """The model is used for further tasks."""
@@ -103,27 +92,37 @@ def laid_out(task: Task) -> Iterator[Path]:
         shutil.rmtree(top, ignore_errors=True)
 
 
-async def run_task(task: Task, model: ChatModel, seconds: float, texts: Texts) -> Outcome:
-    """Never longer than `seconds`."""
+async def run_task(
+    task: Task,
+    model: ChatModel,
+    seconds: float,
+    texts: Texts,
+    *,
+    tools: ToolSet = "all",
+    clock: Callable[[], float] = time.monotonic,
+) -> Outcome:
+    """Never longer than `seconds` by `clock`, which goes no faster than time does."""
     with laid_out(task) as directory:
-        environ, config = surroundings(task, directory.parent)
-        began = time.monotonic()
-        result: TurnResult | None = None
+        environ, config = surroundings(task, directory.parent, tools)
+        began = clock()
         session = create_agent_session(
             cwd=directory, mode="yolo", model=model, environ=environ, config_file=config, max_steps=MOST_STEPS
         )
+        turn = asyncio.ensure_future(session.run_turn(task.ask))
         try:
-            async with asyncio.timeout(seconds):
-                result = await session.run_turn(task.ask)
-        except TimeoutError:
-            pass
+            while not turn.done() and (left := began + seconds - clock()) > 0:
+                await asyncio.wait([turn], timeout=max(left, _LOOK_SECONDS))
         finally:
+            if not turn.done():
+                turn.cancel()
+                await asyncio.wait([turn])
             await session.close()
-        took = time.monotonic() - began
-        if result is None:
+        took = clock() - began
+        if turn.cancelled():
             return Outcome(
                 task.name, False, seconds=took, why=texts.say("cli.tune.late", seconds=f"{seconds:.0f}")
             )
+        result = turn.result()
         why = result.error or await fault_of(task, directory, result.final_text, environ)
         return Outcome(task.name, not why, len(result.steps), result.token_usage, took, why)
 
@@ -151,19 +150,22 @@ async def fault_of(task: Task, directory: Path, answer: str, environ: Mapping[st
     return told[0].strip().rpartition("\n")[2][:120] if told else result.error
 
 
-def surroundings(task: Task, place: Path) -> tuple[dict[str, str], Path]:
-    """Without the person's settings; `python3` is this interpreter."""
-    tools = place / "bin"
-    tools.mkdir()
-    (tools / "python3").symlink_to(sys.executable)
+def surroundings(task: Task, place: Path, tools: ToolSet = "all") -> tuple[dict[str, str], Path]:
+    """Without the person's settings; `python3` is this interpreter. `tools`: as kept for a model."""
+    programs = place / "bin"
+    programs.mkdir()
+    (programs / "python3").symlink_to(sys.executable)
     kept = {
         name: value for name, value in os.environ.items() if "API_KEY" not in name and "BASE_URL" not in name
     }
     kept.pop("CODER_MODEL", None)
-    workflow = {"verify_commands": [task.test] if task.test else [], "verify_allow": [UNITTEST]}
+    workflow: dict[str, Any] = {
+        "verify_commands": [task.test] if task.test else [],
+        "verify_allow": [UNITTEST],
+    }
     config = place / "config.json"
-    config.write_bytes(
-        msgspec.json.encode({"workflow": {**workflow, "auto_verify_after_edit": bool(task.test)}})
-    )
-    path = f"{tools}:{os.environ.get('PATH', os.defpath)}"
+    workflow["auto_verify_after_edit"] = bool(task.test)
+    own = {"models": {OWN_MODEL: {"tools": tools}}}
+    config.write_bytes(msgspec.json.encode({"workflow": workflow, "provider": own}))
+    path = f"{programs}:{os.environ.get('PATH', os.defpath)}"
     return {**kept, "PATH": path, "CODER_HOME": str(place / "home")}, config

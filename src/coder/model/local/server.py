@@ -39,6 +39,11 @@ class LocalServer:
     def runs(self) -> bool:
         return bool(self.url) and self._child is not None and not self._child.exited.is_set()
 
+    @property
+    def pid(self) -> int:
+        """0 where none runs."""
+        return self._child.pid if self._child is not None else 0
+
     async def ready(self, model: str) -> AsyncGenerator[Progress, None]:
         """Start it unless it runs; yields how much of the model is loaded. Raises `ModelError`."""
         async with self._starting:
