@@ -111,7 +111,9 @@ def _image_tokens(image: Image) -> int:
 
 def message_bytes(message: Message) -> int:
     """No fewer than the tokens."""
-    size = PER_MESSAGE + byte_length(message.content) + sum(map(_image_tokens, message.images))
+    size = PER_MESSAGE + byte_length(message.content)
+    if message.images:
+        size += sum(map(_image_tokens, message.images))
     if message.opaque is not None:
         size += len(msgspec.json.encode(message.opaque))
     for call in message.tool_calls:

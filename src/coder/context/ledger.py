@@ -98,8 +98,9 @@ class Ledger:
             self.failures[call] = _short(content), times + 1
 
     def _ran(self, line: str, outcome: str) -> None:
-        self.commands.pop(_short(line), None)
-        self.commands[_short(line)] = outcome
+        line = _short(line)
+        self.commands.pop(line, None)
+        self.commands[line] = outcome
 
     def _done(self, entry: Observation, given: dict[str, Any]) -> None:
         known = built_in(entry.tool)

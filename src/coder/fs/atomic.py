@@ -19,9 +19,9 @@ class ChangedMeanwhile(Exception):
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
+    rest: bytes | memoryview = data
+    while (written := os.write(descriptor, rest)) < len(rest):
+        rest = memoryview(rest)[written:]
 
 
 def write_atomically(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,12 @@ def local_time(when: float, *, seconds: bool = False) -> str:
 
 def as_time(seconds: float) -> str:
     """ISO-8601 in UTC, to the millisecond."""
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{int(seconds * 1000) % 1000:03d}Z"
+    return f"{_to_the_second(int(seconds))}.{int(seconds * 1000) % 1000:03d}Z"
+
+
+@lru_cache(maxsize=1)
+def _to_the_second(seconds: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
 
 
 _TYPE_WITHIN = 300  # bytes of a line: the type follows the time and the session's id

@@ -21,7 +21,7 @@ def shortened(text: str, limit: int) -> str:
 
 
 def one_line(text: str, limit: int) -> str:
-    return shortened(" ".join(text.split()), limit)
+    return shortened(" ".join(text.split(maxsplit=limit)), limit)  # more words than characters never show
 
 
 def head_and_tail(text: str, limit: int) -> str:
