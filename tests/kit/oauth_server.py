@@ -21,12 +21,14 @@ class OAuthServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, change: Json | None = None, *, registers: bool = True) -> None:
+    def __init__(self, change: Json | None = None, *, registers: bool = True, silent: str = "") -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.origin = f"http://127.0.0.1:{self.server_address[1]}"
         self.url = f"{self.origin}/mcp"
         self.change = change or {}
         self.registers = registers
+        self.silent = silent  # a path that is never answered
+        self.over = threading.Event()
         self.access: set[str] = set()
         self.renewal: set[str] = set()
         self.clients: dict[str, list[str]] = {}
@@ -41,6 +43,7 @@ class OAuthServer(ThreadingHTTPServer):
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.over.set()
         self.shutdown()
         self._thread.join()
         self.server_close()
@@ -70,6 +73,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         server, parts = self.server, urlsplit(self.path)
+        if parts.path == server.silent:
+            server.over.wait()
         if parts.path == "/metadata/of/mcp":
             self.say(200, {"resource": server.url, "authorization_servers": [f"{server.origin}/as"]})
         elif parts.path == "/.well-known/oauth-authorization-server/as":
@@ -108,6 +113,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
+        if self.path == self.server.silent:
+            self.server.over.wait()
         if self.path == "/mcp":
             self.mcp(json.loads(body))
         elif self.path == "/as/register":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import stat
 import subprocess
 import urllib.error
@@ -61,6 +62,19 @@ def test_a_login_is_kept_used_refreshed_and_given_up(project: Project) -> None:
         log_in(project)
         assert project.coder("mcp", "logout", "guarded").returncode == 0
         assert "access-token" not in file.read_text(encoding="utf-8")
+
+
+def test_a_token_file_that_others_may_read_is_made_private(project: Project) -> None:
+    file = project.home / ".coder" / "mcp-tokens.json"
+    with OAuthServer() as server:
+        configured(project, server)
+        log_in(project)
+        file.chmod(0o644)
+        assert "guarded: ready" in project.coder("mcp", "test", "guarded").stdout
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        file.unlink()
+        os.mkfifo(file)  # is not waited for
+        assert "wants you to log in" in project.coder("mcp", "test", "guarded").stdout
 
 
 def test_a_token_reaches_neither_the_model_nor_the_record(project: Project) -> None:
@@ -160,7 +174,29 @@ def test_only_the_answer_to_this_login_counts() -> None:
         asyncio.run(scenario(server))
 
 
-@pytest.mark.parametrize("address", ["http://127.0.0.1:6379/", "https://localhost/token", "http://[::1]:80/"])
+@pytest.mark.parametrize("silent", ["/mcp", "/.well-known/oauth-authorization-server/as", "/as/register"])
+def test_a_server_that_falls_silent_is_given_up(silent: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coder.mcp.oauth.REQUEST_SECONDS", 0.3)
+
+    async def scenario(url: str) -> None:
+        http = http_client({})
+        try:
+            await OAuth("guarded", url, http).login("", lambda page: None)
+        finally:
+            await http.close()
+
+    with OAuthServer(silent=silent) as server, pytest.raises(McpFault, match=r"no answer within 0\.3 s"):
+        asyncio.run(scenario(server.url))
+
+
+HERE = [
+    *("http://127.0.0.1:6379/", "https://localhost/token", "http://[::1]:80/", "https://localhost./"),
+    *("https://127.0.0.2/", "https://127.1/", "https://2130706433/", "https://0x7f.1/", "https://0.0.0.0/"),
+    *("https://[::ffff:127.0.0.1]/", "https://[::]/", "https://api.localhost/", "https://LOCALHOST/"),
+]
+
+
+@pytest.mark.parametrize("address", HERE)
 def test_a_server_elsewhere_reaches_nothing_on_this_machine(address: str) -> None:
     """Its metadata is fetched from, and tokens are asked for, where it says (SSRF)."""
 

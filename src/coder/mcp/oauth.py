@@ -11,7 +11,8 @@ from __future__ import annotations
 import asyncio
 import os
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from hashlib import sha256
 from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlencode, urlsplit
@@ -26,8 +27,8 @@ from coder.model.http.faults import HttpFault
 
 T = TypeVar("T")
 PATIENCE = 300.0  # seconds for the person to log in
+REQUEST_SECONDS = 30.0  # for the whole answer to a request
 _ANSWER = 256 * 1024  # bytes of a metadata document or token response
-_LOCAL = ("127.0.0.1", "localhost", "::1")
 _PAGE = "<!doctype html><meta charset=utf-8><title>coder</title><p>{words}</p>"
 _ERRORS_OF_GRANT = ("invalid_grant", "invalid_client", "unauthorized_client")
 
@@ -58,7 +59,7 @@ class OAuth:
         self._name = name
         self._url = url
         self._http = http
-        self._is_local = _host(url) in _LOCAL
+        self._is_local = _is_here(_host(url))
 
     async def login(self, client_id: str, show: Callable[[str], None]) -> Login:
         """`client_id`: where the authorization server registers nobody by itself. `show` gets the address
@@ -138,7 +139,8 @@ class OAuth:
         """The address in `WWW-Authenticate`, which a request without a token is answered with."""
         message = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
         headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
-        response = await self._ask("POST", self._url, headers, msgspec.json.encode(message))
+        async with self._soon():
+            response = await self._ask("POST", self._url, headers, msgspec.json.encode(message))
         response.abort()
         said = response.headers.get("www-authenticate", "")
         _, mark, rest = said.partition("resource_metadata=")
@@ -224,13 +226,23 @@ class OAuth:
     async def _read(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes = b""
     ) -> tuple[int, bytes]:
-        response = await self._ask(method, url, headers, body)
+        async with self._soon():
+            response = await self._ask(method, url, headers, body)
+            try:
+                return response.status, await response.read(_ANSWER)
+            except HttpFault as fault:
+                raise McpFault("mcp.unreachable", name=self._name, why=fault.phrase) from None
+            finally:
+                response.abort()
+
+    @asynccontextmanager
+    async def _soon(self) -> AsyncIterator[None]:
+        """Bounds a request; the client itself would wait for days."""
         try:
-            return response.status, await response.read(_ANSWER)
-        except HttpFault as fault:
-            raise McpFault("mcp.unreachable", name=self._name, why=fault.phrase) from None
-        finally:
-            response.abort()
+            async with asyncio.timeout(REQUEST_SECONDS):
+                yield
+        except TimeoutError:
+            raise self._fault(f"no answer within {REQUEST_SECONDS:g} s") from None
 
     async def _document(self, url: str, kind: type[T]) -> T | None:
         """None where there is no such document."""
@@ -279,13 +291,32 @@ def _host(url: str) -> str:
         return ""
 
 
+def _is_here(host: str) -> bool:
+    """Whether it is this machine, however it is written: `localhost.`, `127.1`, `0`, `::ffff:127.0.0.1`."""
+    host = host.rstrip(".").lower()
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    import socket
+    from ipaddress import IPv4Address, IPv6Address
+
+    try:
+        six = IPv6Address(host)
+        found = six.ipv4_mapped or six
+    except ValueError:
+        try:
+            found = IPv4Address(socket.inet_aton(host))
+        except OSError:
+            return False
+    return found.is_loopback or found.is_unspecified
+
+
 def _is_safe(url: str, *, local: bool) -> bool:
     """HTTPS; with `local`, also HTTP on this machine. It is sent secrets, or handed to the browser: no other
     scheme."""
     host = _host(url)
     plain = url.isascii() and url.isprintable() and " " not in url
     scheme = url.partition(":")[0].lower()
-    here = host in _LOCAL
+    here = _is_here(host)
     return plain and bool(host) and (here <= local) and (scheme == "https" or (scheme == "http" and here))
 
 

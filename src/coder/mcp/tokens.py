@@ -5,12 +5,15 @@ A token belongs to one URL and is sent to that alone.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
-from coder.fs.private import locked, set_aside, write_durably
+from coder.fs.private import PRIVATE, locked, set_aside, write_durably
+from coder.fs.safe_open import open_beneath, read_open
 
 FILE = "mcp-tokens.json"
 _MAX_FILE = 4 * 1024 * 1024  # bytes
@@ -63,8 +66,12 @@ class TokenStore:
 
     def _read(self, *, set_damaged_aside: bool = False) -> dict[str, Login]:
         try:
-            with self.path.open("rb") as file:
-                return msgspec.json.decode(file.read(_MAX_FILE), type=dict[str, Login])
+            descriptor = open_beneath(self.path, None)
+            with suppress(OSError):  # as a backup may have left it
+                if os.fstat(descriptor).st_mode & 0o077:
+                    os.fchmod(descriptor, PRIVATE)
+            data = read_open(descriptor, self.path, _MAX_FILE)
+            return msgspec.json.decode(data, type=dict[str, Login])
         except OSError:
             return {}
         except (msgspec.DecodeError, UnicodeDecodeError):
