@@ -270,10 +270,16 @@ def test_one_turn_is_taken_back_and_done_again(project: Project) -> None:
 def test_a_turn_that_cannot_be_taken_out_is_refused_by_name(project: Project) -> None:
     project.write("poem", "one\n")
     driver = played(
-        project, [[bash("echo two > poem")], [bash("echo three > poem")]], "/undo turn 1", "/undo turn 7"
+        project,
+        [[bash("echo two > poem")], [bash("echo three > poem")]],
+        "/undo turn 1",
+        "/undo show turn 1",
+        "/undo turn 7",
     )
-    refused, unknown = said(driver)
+    refused, would, unknown = said(driver)
     assert "poem" in refused
+    for answer in (refused, would):
+        assert "/undo turn 1 force" in answer  # `/undo force` would take back another turn
     assert "1, 2" in unknown
     assert (project.cwd / "poem").read_text() == "three\n"
     assert project.of_type("undo") == []

@@ -165,6 +165,7 @@ def test_what_was_rewound_is_said(project: Project, tmp_path: Path) -> None:
     heads = [line for line in shown if "── turn" in line]
     assert [line.startswith("┊ ") for line in heads] == [False, True, False]
     assert [line.endswith("· rewound") for line in heads] == [False, True, False]
+    assert "```\n/rewind 2\n" in text
     assert {"┊ > two", "┊ second", "┊ and more", "first", "third", "> three", "  [image a.png (8×6)]"} <= {
         *shown
     }

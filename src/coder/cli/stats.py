@@ -22,6 +22,7 @@ from coder.terminal.render.width import text_width
 from coder.texts import Texts
 
 _DAYS_SHOWN = 30
+_STATES = ("passed", "failed", "skipped", "gave_up")
 _WIDEST_BAR = 40
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
@@ -102,7 +103,10 @@ class _Page:
             cost=_cost(total.cost_usd),
         )
         if facts.checks:
-            ran = ", ".join(f"{flat(name)} {count}" for name, count in sorted(facts.checks.items()))
+            ran = ", ".join(
+                f"{say(f'viewer.word.{name}') if name in _STATES else flat(name)} {count}"
+                for name, count in sorted(facts.checks.items())
+            )
             yield say("stats.checks", checks=ran)
         yield from self._part("stats.time", None, self._times(total))
         yield from self._part("stats.by_day", _USE, self._days(stats.days))

@@ -117,8 +117,12 @@ def _markdown(event: HistoryEvent, texts: Texts, *, current: bool) -> Iterator[s
             yield f"**{_line(tool)}**\n\n{_fenced(str(main))}"
         case entries.Observation(diff=diff, ok=ok) if diff and ok:
             yield _fenced(diff, "diff")
-        case entries.Observation() | entries.Command():
+        case entries.Observation(ok=False, denied=denied):
+            yield f"*{say('viewer.denied' if denied else 'viewer.failed')}*\n\n{_fenced(event.content)}"
+        case entries.Observation():
             yield _fenced(event.content)
+        case entries.Command(input=line):
+            yield _fenced(f"{line}\n{event.content}")
         case _:
             line = Renderer(texts).line(event)
             yield f"- {_line(line)}\n\n" if line else ""

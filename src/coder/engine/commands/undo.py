@@ -80,7 +80,9 @@ async def undo_command(agent: Agent, args: str) -> Reply:
     if asked.show:
         preview = journal.preview_turn if asked.alone else journal.preview
         outcomes = await asyncio.to_thread(preview, asked.alone or asked.count, force=asked.force)
-        lines = [line for one in outcomes for line in outcome_lines(agent, one, "would")]
+        lines = [
+            line for one in outcomes for line in outcome_lines(agent, one, "would", alone=bool(asked.alone))
+        ]
         return Reply(told(agent, outcomes, lines), data=_data(outcomes))
     return await _do(agent, "undo", journal.undo_turn if asked.alone else journal.undo_turns, asked)
 
@@ -129,7 +131,7 @@ async def _do(agent: Agent, action: str, turns: Callable[..., list[UndoOutcome]]
     outcomes = await carry_out(agent, action, turns, asked.alone or asked.count, force=asked.force)
     if isinstance(outcomes, Phrase):
         return Reply(outcomes, ok=False)
-    lines = [line for one in outcomes for line in outcome_lines(agent, one, action)]
+    lines = [line for one in outcomes for line in outcome_lines(agent, one, action, alone=bool(asked.alone))]
     refused = bool(outcomes and outcomes[-1].refused)
     if action == "redo":
         return Reply(Joined(lines or [Phrase("redo.nothing")]), ok=not refused, data=_data(outcomes))
@@ -167,19 +169,20 @@ def _commands_since(agent: Agent, turn: int) -> list[str]:
 # what is said
 
 
-def outcome_lines(agent: Agent, outcome: UndoOutcome, manner: str) -> list[Said]:
-    """`manner`: undo, redo, or would."""
+def outcome_lines(agent: Agent, outcome: UndoOutcome, manner: str, *, alone: bool = False) -> list[Said]:
+    """`manner`: undo, redo, or would. `alone`: the turn was named, so that the command must name it again."""
     shown = _shown_paths(agent)
+    again = f"/undo turn {outcome.turn}" if alone else "/redo" if manner == "redo" else "/undo"
     if outcome.conflicts:
         names = _lines([f"  {shown(path)}" for path in outcome.conflicts])
         key = "undo.would_not" if manner == "would" else f"{manner}.conflict"
         if outcome.turn >= REVIEWS:
             key = "record.review_conflict"
-        return [Phrase(key, turn=outcome.turn, files=Joined(names))]
+        return [Phrase(key, turn=outcome.turn, files=Joined(names), again=again)]
     left = _doubtful_lines(agent, outcome, manner)
     if outcome.refused:
         key = "undo.would_doubt" if manner == "would" else "undo.doubtful"
-        return [Phrase(key, turn=outcome.turn, files=Joined(_lines(left)))]
+        return [Phrase(key, turn=outcome.turn, files=Joined(_lines(left)), again=again)]
     each = {
         "restored": (outcome.restored, "undo.would_restore" if manner == "would" else "undo.restored"),
         "removed": (outcome.removed, "undo.would_remove" if manner == "would" else "undo.removed"),
@@ -191,7 +194,7 @@ def outcome_lines(agent: Agent, outcome: UndoOutcome, manner: str) -> list[Said]
         "  " + Phrase(key, path=shown(path)) for paths, key in each.values() for path in paths
     ]
     lines += ["  " + Phrase("undo.copy", path=path) for path in outcome.kept_copies]
-    lines += [*left, Phrase("undo.force_rest")] if left else []
+    lines += [*left, Phrase("undo.force_rest", again=again)] if left else []
     head = "undo.preview" if manner == "would" else f"{manner}.done"
     if outcome.turn >= REVIEWS:
         head = f"record.review_{manner}"

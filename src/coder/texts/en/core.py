@@ -128,7 +128,7 @@ TEXTS: dict[str, str] = {
     "trust.question": "The settings of {directory} would change what coder may do:",
     "trust.revoked": "The settings of {directory} are trusted no longer.",
     "undo.conflict": (
-        "Turn {turn} was not undone, because these files have changed since:\n{files}\n/undo force "
+        "Turn {turn} was not undone, because these files have changed since:\n{files}\n{again} force "
         "replaces them all the same (a copy is kept)."
     ),
     "undo.copy": "your version is kept in {path}",
@@ -385,7 +385,7 @@ TEXTS: dict[str, str] = {
     "undo.no_turn": "Turn {turn} has no file changes that could be taken back. Turns that have: {turns}",
     "undo.usage": "Usage: /undo [N|N..|turn N] [force], /undo show …",
     "undo.would_not": (
-        "/undo would refuse turn {turn}, because these files have changed since:\n{files}\n/undo force "
+        "/undo would refuse turn {turn}, because these files have changed since:\n{files}\n{again} force "
         "would replace them all the same (and keep a copy)."
     ),
     # terminal: custom modes
@@ -429,14 +429,14 @@ TEXTS: dict[str, str] = {
     "terminal.yes_or_no": "That is no answer: y is yes; n, or Enter alone, is no.",
     # record: undo, where it is not known whose doing a change was
     "undo.doubtful": (
-        "Turn {turn} was not undone, because these changes may not be its own:\n{files}\n/undo force "
+        "Turn {turn} was not undone, because these changes may not be its own:\n{files}\n{again} force "
         "takes them back all the same (a copy is kept)."
     ),
     "undo.would_doubt": (
-        "/undo would refuse turn {turn}, because these changes may not be its own:\n{files}\n/undo force "
+        "/undo would refuse turn {turn}, because these changes may not be its own:\n{files}\n{again} force "
         "would take them back all the same (and keep a copy)."
     ),
-    "undo.force_rest": "/undo force takes back what was left, too (a copy is kept).",
+    "undo.force_rest": "{again} force takes back what was left, too (a copy is kept).",
     "undo.shared": "left {path}: changed while a command of another session ran",
     "undo.unsure": "left {path}: changed after a command was cut off, perhaps by you",
     "undo.would_leave_shared": "leave {path}: changed while a command of another session ran",

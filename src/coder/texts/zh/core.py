@@ -105,7 +105,7 @@ TEXTS: dict[str, str] = {
     "trust.revoked": "已不再信任 {directory} 的设置。",
     "undo.conflict": (
         "第 {turn} 回合未撤销，因为这些文件之后又有改动：\n{files}\n"
-        "/undo force 可强制替换（会保留一份副本）。"
+        "{again} force 可强制替换（会保留一份副本）。"
     ),
     "undo.copy": "你的版本保存在 {path}",
     "undo.done": "已撤销第 {turn} 回合的文件改动：",
@@ -322,7 +322,7 @@ TEXTS: dict[str, str] = {
     "undo.usage": "用法：/undo [N|N..|turn N] [force]，/undo show …",
     "undo.would_not": (
         "/undo 将拒绝撤销第 {turn} 回合，因为以下文件此后有改动：\n{files}\n"
-        "/undo force 会强制替换（并保留副本）。"
+        "{again} force 会强制替换（并保留副本）。"
     ),
     # terminal: custom modes
     "terminal.bar_edit_keys": "⏎ 确定 · Tab 下一个 · 留空用默认值 · Esc 取消",
@@ -366,13 +366,13 @@ TEXTS: dict[str, str] = {
     # record: undo, where it is not known whose doing a change was
     "undo.doubtful": (
         "第 {turn} 回合未撤销，因为以下改动未必出自该回合：\n{files}\n"
-        "/undo force 可强制撤销（会保留一份副本）。"
+        "{again} force 可强制撤销（会保留一份副本）。"
     ),
     "undo.would_doubt": (
         "/undo 将拒绝撤销第 {turn} 回合，因为以下改动未必出自该回合：\n{files}\n"
-        "/undo force 会强制撤销（并保留副本）。"
+        "{again} force 会强制撤销（并保留副本）。"
     ),
-    "undo.force_rest": "/undo force 可将未撤销的部分一并撤销（会保留一份副本）。",
+    "undo.force_rest": "{again} force 可将未撤销的部分一并撤销（会保留一份副本）。",
     "undo.shared": "未动 {path}：它改变时另一个会话的命令也在运行",
     "undo.unsure": "未动 {path}：它是在命令中断之后改变的，可能是你改的",
     "undo.would_leave_shared": "不动 {path}：它改变时另一个会话的命令也在运行",
