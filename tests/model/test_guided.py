@@ -243,8 +243,10 @@ def test_a_function_that_came_back_unchanged_is_asked_for_without_its_body(direc
     (directory / "calc.py").write_text(text + "\n\nLAST = os.sep\n")
     new = 'import math\n\ndef up(self, by=1):\n    """Further up."""\n    return math.floor(by)\n'
     with ScriptedServer(said(block(text + "LAST = os.sep\n"), block(new), "Up it is.")) as server:
-        turn(directory, server, "Path.up in calc.py goes down. Fix it.")
+        result = turn(directory, server, "Path.up in calc.py goes down. Fix it.")
         asked = server.chats[1]["messages"]
+    tools = [action["tool"] for step in result.steps for action in step.actions]
+    assert tools.count("write") == 1  # the copy is not written
     told = asked[-1]["content"]
     assert '        """Further up."""\n        ...\n\n\nLAST = os.sep' in told
     assert "return -by" not in told

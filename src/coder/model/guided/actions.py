@@ -102,16 +102,19 @@ def _place_of_fault(state: State) -> dict[str, str]:
     """The function to write anew, where a try at its file came back unchanged or failed the check."""
     if not state.changed or not (state.failing or UNCHANGED in state.broken.values()):
         return {}
-    for path in dict.fromkeys([state.changed[-1], *_changeable(state)]):
-        text = text_to_mend(state, path)
-        if not path.endswith(".py") or text.count("\n") > PAGE or not may_be_wrong(path):
-            continue
-        name = at_fault(path, text, state.output) if state.failing else ""
-        if not name and not _ADDS.search(state.task):
-            name = named_in(text, state.task) or "".join(list(functions_in(text))[:1])
-        if name:
-            return {"path": path, "name": name}
-    return {}
+    found = (function_at_fault(state, one) for one in [state.changed[-1], *_changeable(state)])
+    return next(filter(None, found), {})
+
+
+def function_at_fault(state: State, path: str) -> dict[str, str]:
+    """Of one file: what the check points at, what the task names, or its first one."""
+    text = text_to_mend(state, path)
+    if not path.endswith(".py") or text.count("\n") > PAGE or not may_be_wrong(path):
+        return {}
+    name = at_fault(path, text, state.output) if state.failing else ""
+    if not name and not _ADDS.search(state.task):
+        name = named_in(text, state.task) or next(iter(functions_in(text)), "")
+    return {"path": path, "name": name} if name else {}
 
 
 def text_to_mend(state: State, path: str) -> str:

@@ -22,6 +22,7 @@ from coder.model.base import (
 from coder.model.guided.actions import (
     Schema,
     calls_of,
+    function_at_fault,
     look_calls,
     offered,
     only_action,
@@ -88,17 +89,11 @@ class Guided:
                 async for chunk in chunks:
                     yield chunk
             action = self._read(answer.text, request, state)
-        if action and (part := _MISSING.get(str(action.get("do")), "")) and part not in action:
+        while action and (part := _MISSING.get(str(action.get("do")), "")) and part not in action:
             async with closing(self._asked(answer, request, state, action=action)) as chunks:
                 async for chunk in chunks:
                     yield chunk
-            whole = answer.completed.finish_reason != "length"
-            if instead := _instead(answer.text, request, state):
-                action = instead
-            elif part == "answer":
-                action[part] = answer.text
-            else:
-                action = {**action, part: code} if whole and (code := code_in(answer.text)) else None
+            action = _with_text(action, part, answer, request, state)
         for chunk in _answer(answer, action, state):
             yield chunk
 
@@ -150,12 +145,34 @@ class Guided:
                 return
 
 
+def _with_text(
+    action: dict[str, Any], part: str, answer: Answer, request: ModelRequest, state: State
+) -> dict[str, Any] | None:
+    """The action with the text that was asked for, or another one: what the model did instead, or the same
+    in other words where it has only copied what it saw."""
+    if instead := _instead(answer.text, request, state):
+        return instead
+    if part == "answer":
+        return {**action, part: answer.text}
+    code = code_in(answer.text) if answer.completed.finish_reason != "length" else ""
+    if not code:
+        return None
+    path = action["path"]
+    if (
+        action["do"] == "write"
+        and state.watch.is_copy(path, code)
+        and (place := function_at_fault(state, path))
+    ):
+        return {"do": "rewrite", **place}
+    return {**action, part: code}
+
+
 def _heat(state: State, action: Mapping[str, Any] | None) -> float:
     """Warmer with every attempt that failed: at 0 the same would come again. The first function that is
     written anew is asked for in other words."""
     attempts = state.stuck + max(state.repeated, state.faults) + state.failures
-    attempts -= action is not None and action["do"] == "rewrite"
-    return min(_WARMEST, _WARMER * max(attempts, 0))
+    attempts -= bool(attempts) and action is not None and action["do"] == "rewrite"
+    return min(_WARMEST, _WARMER * attempts)
 
 
 def _fields(way: str, actions: Mapping[str, Schema] | None) -> dict[str, Any]:

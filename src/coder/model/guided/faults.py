@@ -135,8 +135,11 @@ class Watch:
         self.touched.add(path)
         if text is None:
             return ""
-        same = _squeezed(text) == _squeezed(self._first.get(path, ""))
-        return self.saw(path, text) or (UNCHANGED if same else "")
+        return self.saw(path, text) or (UNCHANGED if self.is_copy(path, text) else "")
+
+    def is_copy(self, path: str, text: str) -> bool:
+        """Of the file as it was at first, but for blank lines."""
+        return _squeezed(text) == _squeezed(self.first(path))
 
 
 def _squeezed(text: str) -> list[str]:

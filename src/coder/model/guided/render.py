@@ -110,7 +110,7 @@ class _Page:
         """The task from its beginning, with a file that lacks what the function does."""
         text = text_to_mend(state, path)
         shown, hole = block(path, state.watch.first(path)), block(path, without_body(text, name))
-        told = self._opening.replace(shown, hole)
+        told = (self._opening or self.out[-1].content).replace(shown, hole)
         told += "" if hole in told else f"\n{path}:\n{hole}"
         if state.failing:
             found = VERIFY.match(state.output)
