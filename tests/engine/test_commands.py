@@ -175,6 +175,16 @@ def test_status_tells_tokens_and_trust(project: Project) -> None:
     assert str(project.cwd) in text
 
 
+@pytest.mark.parametrize("command", ["/status", "/context"])
+def test_a_window_that_is_only_guessed_is_said_to_be(project: Project, command: str) -> None:
+    (text,) = said(run(project, command))
+    assert "the window is a guess" in text
+    project.configure(runtime={"context_window": 9000})
+    (text,) = said(run(project, command))
+    assert "of 9000 tokens" in text
+    assert "guess" not in text
+
+
 class TestDiff:
     """By git where there is a repository, else by what the session itself changed."""
 

@@ -168,10 +168,15 @@ def context_window_of(model: str) -> int | None:
 
 
 def window_for(config: Config, model: str) -> int:
-    """`runtime.context_window`, else what is set for the model, else the model's, else the default."""
+    """What is known of the model's window, else the default."""
+    return known_window(config, model) or DEFAULT_CONTEXT_WINDOW
+
+
+def known_window(config: Config, model: str) -> int | None:
+    """`runtime.context_window`, else what is set for the model, else the model's."""
     own = config.provider.models.get(model)
     window = config.runtime.context_window or (own.context_window if own else None)
-    return window or context_window_of(model) or DEFAULT_CONTEXT_WINDOW
+    return window or context_window_of(model)
 
 
 def dialect_of(config: Config, home: Path, base_url: str, model: str) -> str:

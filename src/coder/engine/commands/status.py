@@ -7,7 +7,7 @@ from coder.engine.agent import Agent
 from coder.engine.commands.ide import ide_rows
 from coder.engine.commands.mcp import mcp_rows
 from coder.engine.commands.modes import Reply
-from coder.engine.commands.usage import budget_lines, cache_line
+from coder.engine.commands.usage import budget_lines, cache_line, window_line
 from coder.engine.modes import project_mode_commands
 from coder.protocol.evidence import told
 from coder.texts import Joined, Phrase, Said
@@ -31,12 +31,11 @@ async def status_command(agent: Agent, args: str) -> Reply:
     session = agent.session
     usage = session.usage
     tokens = session.context_tokens()
-    share = 100 * tokens // agent.chosen.window
     rows: list[tuple[str, Said]] = [
         ("session", f"{session.id} · " + Phrase("status.turns", n=session.log.turn)),
         ("model", agent.chosen.name + (f" · {agent.effort}" if agent.effort else "")),
         ("mode", f"{agent.mode} · " + Phrase("status.preset", preset=agent.preset)),
-        ("context", Phrase("status.context", tokens=tokens, window=agent.chosen.window, share=share)),
+        ("context", window_line(agent, tokens)),
         (
             "used",
             Phrase("status.used", prompt=usage.prompt, completion=usage.completion, cached=usage.cached),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from coder.config.models import known_window
 from coder.config.schema import EFFORTS
 from coder.context.compaction import SUMMARY_HEAD
 from coder.context.conversation import message_tokens
@@ -31,13 +32,20 @@ def context_text(agent: Agent) -> Said:
                 spend(Phrase(f"context.part.{name}"), own)
         spend(_part(message), max(0, tokens))
     total = sum(parts.values())
-    share = 100 * total // agent.chosen.window
-    head = Phrase("status.context", tokens=total, window=agent.chosen.window, share=share)
+    head = window_line(agent, total)
     # The figure stands first: labels are of any width, in any script.
     rows = sorted(parts.items(), key=lambda row: -row[1])
     cached = cache_line(agent)
     lines = (f"{tokens:>8}  " + name for name, tokens in rows)
     return Joined([head, *lines, *([cached] if cached is not None else [])])
+
+
+def window_line(agent: Agent, tokens: int) -> Said:
+    """How much of the window is used, and whether the window is only guessed."""
+    chosen = agent.chosen
+    line = Phrase("status.context", tokens=tokens, window=chosen.window, share=100 * tokens // chosen.window)
+    known = known_window(agent.config, chosen.name)
+    return line if known else line + " · " + Phrase("status.guessed", model=chosen.name)
 
 
 def _blocks(system: str) -> list[tuple[str, str]]:

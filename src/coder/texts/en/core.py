@@ -99,6 +99,7 @@ TEXTS: dict[str, str] = {
     "session.resumed": "Resumed {id}: {title} ({turns}).",
     "skills.none": "There are no skills here.",
     "status.context": "{tokens} of {window} tokens ({share} %)",
+    "status.guessed": "the window is a guess: provider.models.{model}.context_window sets it",
     "status.label.context": "context",
     "status.label.evidence": "last changes",
     "status.label.folder": "folder",

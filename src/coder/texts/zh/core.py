@@ -79,6 +79,7 @@ TEXTS: dict[str, str] = {
     "session.resumed": "已恢复 {id}：{title}（{turns}）。",
     "skills.none": "此处没有技能。",
     "status.context": "{tokens} / {window} 个 token（{share} %）",
+    "status.guessed": "窗口大小是猜测值：可用 provider.models.{model}.context_window 设定",
     "status.label.context": "上下文",
     "status.label.evidence": "最近改动",
     "status.label.folder": "文件夹",
