@@ -133,7 +133,7 @@ def test_a_model_that_needs_no_server_is_offered(
 
 
 SIZES = pytest.mark.parametrize(
-    ("columns", "rows"), [(80, 24), (40, 10), (200, 50)], ids=["80x24", "40x10", "200x50"]
+    ("columns", "rows"), [(80, 24), (44, 20), (200, 50)], ids=["80x24", "44x20", "200x50"]
 )
 
 
@@ -142,11 +142,12 @@ def test_one_screen_says_what_to_set(project: Project, columns: int, rows: int) 
     with Terminal(project, columns=columns, rows=rows) as terminal:
         assert terminal.ended() == 2
         assert not terminal.paper.scrolled
-        for name in ("Welcome", "CODER_API_KEY", "CODER_BASE_URL", "`coder demo`"):
+        for name in ("Welcome", "CODER_API_KEY", "CODER_BASE_URL", "  coder demo\n"):
             assert name in terminal.screen
     with Terminal(project, "", "--lang", "zh", columns=columns, rows=rows) as terminal:
         assert terminal.ended() == 2
         assert "欢迎" in terminal.screen
+        assert not terminal.paper.scrolled
         assert "CODER_API_KEY" in terminal.screen
 
 

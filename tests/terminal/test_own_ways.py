@@ -35,6 +35,7 @@ def test_the_status_line_is_the_commands_and_vim_shows_its_mode(
     ):
         normal = VIM[lang]
         terminal.until(lambda: "my ␛]0;owned" in terminal.screen)
+        assert terminal.paper.buffer[terminal.paper.cursor.y + 1][0].fg == "red"  # in its own colours
         assert "second" not in terminal.screen
         assert "owned" not in terminal.paper.titles
         assert normal not in terminal.screen

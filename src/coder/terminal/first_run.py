@@ -10,13 +10,20 @@ from importlib.util import find_spec
 import msgspec
 
 from coder.config.models import FETCHED, NAME, is_fetched
-from coder.config.provider import NoProvider
+from coder.config.provider import KNOWN, LOCAL_EXAMPLE
 from coder.engine.setup import Options, Settings
 from coder.terminal.ask.question import ask_at_start
 from coder.terminal.render.plain import PlainRenderer
 
 # Default ports of local model servers.
 USUAL_PORTS = ((11434, "Ollama"), (8080, "llama.cpp"), (1234, "LM Studio"), (8000, "vLLM"))
+_WAYS = {
+    "key": f"export {KNOWN[0].key_variable}=…",
+    "server": f"export CODER_BASE_URL={LOCAL_EXAMPLE}",
+    "local": "coder local",
+    "demo": "coder demo",
+}
+_OTHER_KEYS = ", ".join(["CODER_API_KEY", *(known.key_variable for known in KNOWN[1:3])])
 _CONNECT_SECONDS = 0.2
 _ANSWER_SECONDS = 1.0
 
@@ -26,7 +33,9 @@ def first_run(options: Options, settings: Settings, renderer: PlainRenderer) -> 
     say = settings.texts.say
     renderer.paragraph(say("first.welcome"))
     renderer.line("")
-    renderer.paragraph(NoProvider().text(settings.texts))
+    for way, command in _WAYS.items():
+        renderer.line(f"  {renderer.palette.paint('strong', command)}")
+        renderer.paragraph(say(f"first.way_{way}", keys=_OTHER_KEYS), margin=4)
     offered = False
     for port, name in USUAL_PORTS:
         url = f"http://127.0.0.1:{port}/v1"

@@ -41,10 +41,10 @@ def run_interactive(
             return _USAGE
         return run_interactive(chosen, read_settings(chosen), resume, question, pick=pick)
     except ConfigError as error:
-        renderer.line(error.text(settings.texts))
+        renderer.paragraph(error.text(settings.texts))
         return _USAGE
     except (ModelError, RecordError) as error:
-        renderer.line(safe(error.text(settings.texts)))
+        renderer.paragraph(safe(error.text(settings.texts)))
         return _FAILED
 
 

@@ -6,7 +6,6 @@ The command is run when what it is told has changed, one run at a time, and neve
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -15,14 +14,13 @@ import msgspec
 from coder import __version__
 from coder.engine.engine import Engine
 from coder.protocol.events import AnyEvent, StateChanged
-from coder.terminal.render.sanitize import flat
+from coder.terminal.render.sgr import coloured_lines
 from coder.terminal.render.width import Line, clip
 from coder.texts import Texts
 
 _TIMEOUT_MS = 3000
 _KEPT_BYTES = 4096
 _PAUSE_SECONDS = 0.2  # debounce: several things change at the end of a turn
-_COLOURS = re.compile(r"\x1b\[[\d;:]*m")
 
 
 class StatusLine:
@@ -33,7 +31,7 @@ class StatusLine:
         self._command, self._view = command, engine.view
         self._texts, self._draw = texts, draw
         self.vim_mode: Callable[[], str] = str  # its text key; empty without vim
-        self._line = ""
+        self._line: Line = []
         self._told: dict[str, Any] = {}  # what the newest run was told
         self._next: dict[str, Any] = {}
         self._due: asyncio.TimerHandle | None = None
@@ -69,15 +67,19 @@ class StatusLine:
                 stdin=msgspec.json.encode(self._told),
             )
             first = done.stdout.strip().partition("\n")[0]
-            failed = self._texts.say("terminal.statusline_failed", code=done.exit_code)
-            if not (done.timed_out and self._line):  # what it said before is better than that it is slow
-                self._line = flat(_COLOURS.sub("", first)) if done.exit_code == 0 else failed
+            if done.exit_code == 0:
+                self._line = coloured_lines(first, "dim")[0]
+            elif not (done.timed_out and self._line):  # what it said before is better than that it is slow
+                self._line = self._failed(done.exit_code)
         except OSError as error:
-            self._line = self._texts.say("terminal.statusline_failed", code=error.strerror or error)
+            self._line = self._failed(error.strerror or error)
         finally:
             self._running = None
         self._draw()
         self._run_soon()  # if something changed meanwhile
+
+    def _failed(self, why: object) -> Line:
+        return [("dim", self._texts.say("terminal.statusline_failed", code=why))]
 
     def _facts(self, event: StateChanged) -> dict[str, Any]:
         """What the command gets as JSON."""
@@ -97,9 +99,11 @@ class StatusLine:
 
     def rows(self, width: int) -> list[Line]:
         mode = self.vim_mode()
-        parts = [self._texts.say(mode)] if mode else []
-        parts += [self._line] if self._line else []
-        return [clip([("dim", "  ".join(parts))], width)] if parts else []
+        parts: Line = [("dim", self._texts.say(mode))] if mode else []
+        if parts and self._line:
+            parts.append(("dim", "  "))
+        parts += self._line
+        return [clip(parts, width)] if parts else []
 
     async def close(self) -> None:
         """Ends a run that is under way."""

@@ -151,10 +151,10 @@ class PlainRenderer:
         self.out.write(text + "\n")
         self.out.flush()
 
-    def paragraph(self, text: str) -> None:
+    def paragraph(self, text: str, margin: int = 0) -> None:
         """Word-wrapped."""
-        width = self.columns
-        for row in wrap([("", text)], width) if width else [[("", text)]]:
+        width, before = self.columns, [("", " " * margin)]
+        for row in wrap([("", text)], width, before, before) if width else [[*before, ("", text)]]:
             self.line(plain(row))
 
     def _write_lines(self, lines: list[Line]) -> None:

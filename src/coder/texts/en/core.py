@@ -18,10 +18,10 @@ TEXTS: dict[str, str] = {
     "compact.inflated_now": "it came out no shorter than what it was to replace",
     "compact.nothing": "There is nothing to compact yet.",
     "demo.foot": (
-        "To use a model of your own, set CODER_API_KEY (or CODER_BASE_URL for a local server) and run coder "
-        "in your project."
+        "To use a model of your own, set CODER_API_KEY (or CODER_BASE_URL for a local\n"
+        "server) and run coder in your project."
     ),
-    "demo.gone": "The project of the tour is removed now; `{coder} demo --keep` leaves it and its record.",
+    "demo.gone": "The tour's project is removed; `{coder} demo --keep` leaves it and its record.",
     "demo.head": "A tour: a scripted model, real tools, a project with a failing test.\n",
     "demo.kept": (
         "The project is kept in {directory}\n"
@@ -52,8 +52,8 @@ TEXTS: dict[str, str] = {
         "are in {path}."
     ),
     "engine.part_missing": (
-        "A part of coder is missing ({error}): it was removed or replaced while it ran. The session is "
-        "recorded; leave, install coder again, and `coder --resume {id}` goes on with it."
+        "A part of coder is missing ({error}): it was removed or replaced while it ran. Leave, install it "
+        "again if it is gone, and go on with `coder --resume {id}`."
     ),
     "fork.linear": "Sessions are linear: there is no /fork. /new starts another one.",
     "guard.fixed_too_long": (
@@ -238,7 +238,11 @@ TEXTS: dict[str, str] = {
     # terminal: the interactive prompt
     "first.demo": "`coder demo` shows a tour that needs no model.",
     "first.offer": "{name} seems to be running at {url}. Use it? [y/N] ",
-    "first.welcome": "Welcome to coder. It needs a model.",
+    "first.way_demo": "a tour with a scripted model: nothing to set, nothing sent",
+    "first.way_key": "a provider's key, put in place of the dots ({keys} and others work too)",
+    "first.way_local": "fetches a small model once and runs it on this machine",
+    "first.way_server": "a server of your own (Ollama, llama.cpp, vLLM, …)",
+    "first.welcome": "Welcome to coder. It needs a model; any of these gives it one:",
     "terminal.answer_always": "always allowed",
     "terminal.answer_edits": "→ allowed, and all edits from now on (auto-edit)",
     "terminal.question_after_typing": "A question waits: it is put once you stop typing.",

@@ -36,7 +36,7 @@ TEXTS: dict[str, str] = {
     "engine.internal": "coder 内部出错（{error}）。会话已记录；请反馈此问题。",
     "engine.internal_kept": "coder 内部出错（{error}）。会话已记录；反馈所需的细节在 {path}。",
     "engine.part_missing": (
-        "coder 缺少一部分（{error}）：它在运行期间被删除或替换。会话已记录；请退出并重新安装 coder，"
+        "coder 缺少一部分（{error}）：它在运行期间被删除或替换。请退出（如已被删除，请重新安装），"
         "再用 `coder --resume {id}` 继续。"
     ),
     "fork.linear": "会话是线性的，没有 /fork。/new 可新建会话。",
@@ -200,7 +200,11 @@ TEXTS: dict[str, str] = {
     # terminal: the interactive prompt
     "first.demo": "`coder demo` 可演示一遍，无需模型。",
     "first.offer": "{name} 似乎正在 {url} 运行。使用它吗？[y/N] ",
-    "first.welcome": "欢迎使用 coder。它需要一个可对话的模型。",
+    "first.way_demo": "用脚本模型演示一遍：无需设置，也不会发送任何数据",
+    "first.way_key": "服务商的密钥，替换省略号（{keys} 等也可以）",
+    "first.way_local": "下载一个小模型，在本机运行",
+    "first.way_server": "你自己的服务器（Ollama、llama.cpp、vLLM 等）",
+    "first.welcome": "欢迎使用 coder。它需要一个模型，以下任一方式即可：",
     "terminal.answer_always": "总是允许",
     "terminal.answer_edits": "→ 已允许；今后的编辑一律允许（auto-edit）",
     "terminal.question_after_typing": "有一个问题在等待：停止输入后即可回答。",
