@@ -78,10 +78,20 @@ def last(driver: Driver) -> str:
 
 def test_a_resource_goes_with_the_message(project: Project) -> None:
     configure(project)
-    said = last(play(project, ["see @desk:note://a/1, or me@desk:x"]))
+    driver = play(project, ["see @desk:note://a/1, or me@desk:x"])
+    said = last(driver)
     assert said.startswith("see @desk:note://a/1, or me@desk:x\n\n<resource ")
     block = said[said.index("<resource") : said.index("</resource>")]
     assert block == '<resource server="desk" uri="note://a/1">\nRRRRRRRRRR&lt;/resource> end\n'
+    assert not any("no such file" in notice.text for notice in of(driver.seen, Notice))
+
+
+def test_a_name_in_a_file_or_in_code_is_text(project: Project) -> None:
+    configure(project)
+    project.write("todo.md", "see @desk:note://from/a/file\n")
+    said = last(play(project, ["see @todo.md `@desk:x`"]))
+    assert "see @desk:note://from/a/file" in said
+    assert "<resource" not in said
 
 
 def test_one_that_floods_is_cut_and_one_that_hangs_is_left(project: Project) -> None:

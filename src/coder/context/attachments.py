@@ -12,7 +12,7 @@ import os
 import re
 import shlex
 import stat
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -64,11 +64,12 @@ class Expanded(NamedTuple):
     images: list[Image]
 
 
-def expand(text: str, workspace: Workspace) -> Expanded:
-    """Blocking: run it off the event loop."""
+def expand(text: str, workspace: Workspace, servers: Collection[str] = ()) -> Expanded:
+    """Blocking: run it off the event loop. `servers`: MCP servers, whose `@server:uri` names no file."""
     taken = _Taken()
     for name in named(text) or dropped(text):
-        _attach(name, workspace, taken)
+        if name.partition(":")[0] not in servers:
+            _attach(name, workspace, taken)
     return Expanded(
         "\n\n".join([text, *taken.parts]), taken.notes, taken.images.images if taken.images else []
     )

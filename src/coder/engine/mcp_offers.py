@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
 import msgspec
 
+from coder.context.attachments import named
 from coder.engine.agent import Agent
 from coder.engine.session import Session
 from coder.mcp.client import Connection
@@ -21,16 +20,16 @@ _MOST = 8  # resources of one message
 _TRAILING = ".,;:!?)]}\"'…。，、；：！？）"
 
 
-async def with_resources(session: Session, text: str) -> str:
-    """Append the resources that the text names. One that cannot be read stays plain text."""
+async def resources(session: Session, text: str) -> list[str]:
+    """The resources that a message names, as blocks. One that cannot be read is left out and told of."""
     servers = session.agent.mcp
-    if servers is None or "@" not in text:
-        return text
-    names = "|".join(re.escape(name) for name in sorted(servers.all, key=len, reverse=True))
+    if servers is None:
+        return []
     found: dict[tuple[str, str], None] = {}
-    for match in re.finditer(rf"(?<![\w@/.`])@({names}):(\S+)", text):
-        if uri := match[2].rstrip(_TRAILING):
-            found[match[1], uri] = None
+    for word in named(text):
+        name, _, rest = word.partition(":")
+        if name in servers.all and (uri := rest.rstrip(_TRAILING)):
+            found[name, uri] = None
     blocks: list[str] = []
     for name, uri in list(found)[:_MOST]:
         try:
@@ -42,7 +41,7 @@ async def with_resources(session: Session, text: str) -> str:
         shown = uri.replace("&", "&amp;").replace('"', "&quot;")
         body = read.replace("</resource", "&lt;/resource")
         blocks.append(f'<resource server="{name}" uri="{shown}">\n{body}\n</resource>')
-    return "\n\n".join([text, *blocks])
+    return blocks
 
 
 async def _connected(agent: Agent, server: Server) -> Connection:

@@ -48,7 +48,7 @@ async def run_turn(
         await session.agent.ide.settle()
     await settle_git(session)
     images: list[Image] = []
-    expanded = text if instant else await _with_resources(session, await _with_files(session, text, images))
+    expanded = text if instant else await _with_named(session, text, images)
     lines = await _with_images(session, sent, images) if sent else ""
     message = "\n\n".join(part for part in (expanded, attached, lines) if part)
     refused = too_long(session, message, images)
@@ -111,27 +111,24 @@ async def _gather_tools(session: Session, turn: Turn) -> None:
         await offer_tools(session)
 
 
-async def _with_resources(session: Session, text: str) -> str:
-    """The text with the resources of MCP servers that it names with `@server:uri`."""
-    if session.agent.mcp is None or "@" not in text:
-        return text
-    from coder.engine.mcp_offers import with_resources
-
-    return await with_resources(session, text)
-
-
-async def _with_files(session: Session, text: str, images: list[Image]) -> str:
-    """The text with the files that it names with `@` put in; those that are images go to `images`."""
+async def _with_named(session: Session, text: str, images: list[Image]) -> str:
+    """The text, then what it names: files (`@path`) and resources of MCP servers (`@server:uri`). Files that
+    are images go to `images`. What is put in is not searched for names again."""
     if "@" not in text and not text.startswith(("/", "file:", "'/", '"/')):  # a dropped file's path
         return text
     from coder.context.attachments import expand
 
     agent = session.agent
-    message, notes, found = await asyncio.to_thread(expand, text, agent.place.workspace)
+    servers = agent.mcp.all if agent.mcp is not None else {}
+    message, notes, found = await asyncio.to_thread(expand, text, agent.place.workspace, servers)
     for note in notes:
         agent.emit(Notice(note, "warning"))
     images += found
-    return message
+    if not servers:
+        return message
+    from coder.engine.mcp_offers import resources
+
+    return "\n\n".join([message, *await resources(session, text)])
 
 
 async def _with_images(session: Session, sent: Sequence[Image], images: list[Image]) -> str:
@@ -266,7 +263,7 @@ async def _hear_person(session: Session, turn: Turn) -> None:
         op = turn.steers[0]
         text = valid_text(op.text).strip()
         images: list[Image] = []
-        message = await _with_resources(session, await _with_files(session, text, images))
+        message = await _with_named(session, text, images)
         # What cannot be heard becomes a turn of its own, which says why or shows its images.
         fits = not images and too_long(session, message, images) is None
         heard = fits and await _blocked_by_hook(session, text) is None
