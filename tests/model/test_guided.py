@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import os
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -12,67 +10,21 @@ from typing import Any
 
 import pytest
 
-from coder.engine.sdk import TurnResult, create_agent_session
 from coder.model.guided.actions import wants_change
 from coder.model.guided.dialect import code_in
 from coder.model.guided.failure import two_lines
 from coder.model.guided.faults import new_fault
 from coder.model.guided.grammar import grammar_of
 from coder.model.guided.render import PROMPT
-from coder.model.guided.rewrite import at_fault, with_function, without_body
-from coder.model.make import make_model
 from coder.protocol.events import AnyEvent, ModelProgress
 from coder.terminal.state import PromptState, apply_event
 from coder.texts import Texts
 from kit import ScriptedServer
+from kit.guided import CALC, FIXED, block, said, shown, turn
 
-CALC = "def add(a, b):\n    return a - b\n"
-TESTS = """\
-import unittest
-
-from calc import add
-
-
-class AddTest(unittest.TestCase):
-    def test_add(self):
-        self.assertEqual(add(1, 2), 3)
-"""
-FIXED = CALC.replace("-", "+")
 LONG = CALC + "\n".join(f"name_{n} = {n}" for n in range(80)) + "\n"  # too long to be written whole
 FIX = {"do": "edit", "path": "calc.py", "old": "    return a - b\n", "new": "    return a + b\n"}
 DONE = {"do": "done", "answer": "It adds now."}
-
-
-def said(*actions: dict[str, Any] | str) -> list[dict[str, Any]]:
-    return [{"text": one if isinstance(one, str) else json.dumps(one)} for one in actions]
-
-
-def turn(
-    directory: Path,
-    server: ScriptedServer,
-    ask: str,
-    *,
-    mode: Any = "yolo",
-    config: dict[str, Any] | None = None,
-    on_event: Callable[[AnyEvent], None] | None = None,
-) -> TurnResult:
-    settings = directory.parent / "settings.json"
-    settings.write_text(json.dumps(config or {}))
-    environ = {**os.environ, "CODER_HOME": str(directory.parent / "home")}
-
-    async def run() -> TurnResult:
-        model = make_model(server.url, dialect="guided", max_attempts=1)
-        session = create_agent_session(
-            cwd=directory, mode=mode, model=model, config_file=settings, environ=environ, on_event=on_event
-        )
-        async with session:
-            return await session.run_turn(ask)
-
-    return asyncio.run(run())
-
-
-def block(text: str) -> str:
-    return f"Here it is:\n```python\n{text}```\nIt is right now."
 
 
 def offered(chat: dict[str, Any]) -> list[str]:
@@ -81,10 +33,6 @@ def offered(chat: dict[str, Any]) -> list[str]:
         return []
     schema = chat["response_format"]["json_schema"]["schema"]
     return [one["properties"]["do"]["const"] for one in schema.get("anyOf", [schema])]
-
-
-def shown(chat: dict[str, Any]) -> str:
-    return "\n".join(message["content"] for message in chat["messages"])
 
 
 @pytest.fixture
@@ -235,66 +183,6 @@ def test_a_wrong_text_is_told_and_not_shown_again(directory: Path) -> None:
     assert (directory / "calc.py").read_text() == right
 
 
-def test_a_function_that_came_back_unchanged_is_asked_for_without_its_body(directory: Path) -> None:
-    """A small model that sees the mistake copies it."""
-    text = (
-        'import os\n\n\nclass Path:\n    def up(self, by=1):\n        """Further up."""\n        return -by\n'
-    )
-    (directory / "calc.py").write_text(text + "\n\nLAST = os.sep\n")
-    new = 'import math\n\ndef up(self, by=1):\n    """Further up."""\n    return math.floor(by)\n'
-    with ScriptedServer(said(block(text + "LAST = os.sep\n"), block(new), "Up it is.")) as server:
-        result = turn(directory, server, "Path.up in calc.py goes down. Fix it.")
-        asked = server.chats[1]["messages"]
-    tools = [action["tool"] for step in result.steps for action in step.actions]
-    assert tools.count("write") == 1  # the copy is not written
-    told = asked[-1]["content"]
-    assert '        """Further up."""\n        ...\n\n\nLAST = os.sep' in told
-    assert "return -by" not in told
-    assert told.endswith("Write the whole function Path.up anew, as the task says, as one code block.")
-    assert [message["role"] for message in asked] == ["system", "user"]
-    assert server.chats[1]["temperature"] == 0
-    assert (directory / "calc.py").read_text() == (
-        "import math\n" + text.replace("return -by", "return math.floor(by)") + "\n\nLAST = os.sep\n"
-    )
-
-
-@pytest.mark.parametrize(
-    ("answer", "body"),
-    [
-        ("def add(a, b):\n    return a + b\n", "def add(a, b):\n    return a + b\n"),
-        ("    def add(a, b):\n        return a + b\n", "def add(a, b):\n    return a + b\n"),
-        ("return a + b\n", "def add(a, b):\n    return a + b\n"),
-        ("class Sums:\n    def add(a, b):\n        return a + b\n", "def add(a, b):\n    return a + b\n"),
-        ("@cache\ndef add(a, b):\n    return a + b\n", "@cache\ndef add(a, b):\n    return a + b\n"),
-        ("def add(a, b) return", "def add(a, b) return\n"),  # told as wrong afterwards
-    ],
-)
-def test_a_function_takes_the_old_ones_place(answer: str, body: str) -> None:
-    assert with_function(f"A = 1\n{CALC}B = 2\n", "add", answer) == f"A = 1\n{body}B = 2\n"
-
-
-def test_a_body_on_the_line_of_its_name_is_left_out() -> None:
-    assert without_body("def one(): return 2\nA = 1\n", "one") == "def one():\n    ...\nA = 1\n"
-
-
-@pytest.mark.parametrize(
-    ("output", "name"),
-    [
-        (
-            '  File "/w/test_a.py", line 9, in test\n    self.assertEqual(second(1), 2)\nAssertionError',
-            "second",
-        ),
-        ("E       assert 1 == 2\nE        +  where 1 = second(1)", "second"),
-        ('  File "/w/a.py", line 2, in first\n    return 1 / 0\nZeroDivisionError', "first"),
-        ("a.py:6: ZeroDivisionError", "second"),
-        ("FAILED", ""),
-    ],
-)
-def test_the_function_that_a_check_points_at(output: str, name: str) -> None:
-    text = "def first(n):\n    return 1 / 0\n\n\ndef second(n):\n    return n\n"
-    assert at_fault("a.py", text, output) == name
-
-
 def test_a_model_that_cannot_correct_it_is_let_go(directory: Path) -> None:
     broken = said(*(block(f"def add(a, b)\n    return {n}\n") for n in range(9)))
     with ScriptedServer(broken) as server:
@@ -343,15 +231,6 @@ def test_an_action_that_is_only_quoted_is_not_run(directory: Path) -> None:
     assert "notes.md says" in result.final_text
 
 
-def test_tests_that_fail_are_not_what_is_changed(directory: Path) -> None:
-    (directory / "test_calc.py").write_text(TESTS)
-    (directory / "README.md").write_text("Sums.\n")
-    with ScriptedServer(said(block(FIXED), "done")) as server:
-        turn(directory, server, "The tests fail. Fix it.")
-        assert shown(server.chats[0]).endswith("Now write the whole new text of calc.py as one code block.")
-    assert (directory / "calc.py").read_text() == FIXED
-
-
 def test_an_edit_is_answered_with_the_new_text(directory: Path) -> None:
     (directory / "calc.py").write_text(LONG)
     with ScriptedServer(said(FIX, {"do": "done"}, "It adds now.")) as server:
@@ -374,68 +253,6 @@ def test_the_prompt_only_grows(directory: Path) -> None:
         assert later[: len(same)] == same
         assert later[len(same)]["content"].startswith(asked["content"])
     assert {chat["id_slot"] for chat in server.chats} == {0}
-
-
-def test_a_failing_check_is_told_in_two_lines_and_repaired(directory: Path) -> None:
-    (directory / "test_calc.py").write_text(TESTS)
-    check = "python3 -m unittest"
-    config = {"workflow": {"verify_commands": [check], "verify_allow": [check]}}
-    # Of another length than the repair: Python knows its byte code by the second and the size.
-    wrong = CALC.replace("a - b", "a * b * 1")
-    with ScriptedServer(said(block(wrong), "It adds.", block(FIXED), "It adds now.")) as server:
-        result = turn(directory, server, "Fix add in calc.py.", config=config)
-        messages = server.chats[2]["messages"]
-    assert messages[-1]["content"].split("\n")[-9:] == [
-        "calc.py:",
-        "```python",
-        "def add(a, b):",
-        "    ...",
-        "```",
-        "The check fails.",
-        "expected: add(1, 2) == 3",
-        "got: 2",
-        "What add did was wrong and is left out. "
-        "Write the whole function add anew, so that the check passes, as one code block.",
-    ]
-    assert [message["role"] for message in messages] == ["system", "user"]  # not what it wrote before
-    assert result.verification.status == "passed"
-
-
-def test_a_task_about_failing_tests_begins_with_their_result(directory: Path) -> None:
-    (directory / "test_calc.py").write_text(TESTS)
-    check = "python3 -m unittest"
-    config = {"workflow": {"verify_commands": [check], "verify_allow": [check]}}
-    with ScriptedServer(said(block(FIXED), "done")) as server:
-        turn(directory, server, "The tests fail. Fix it.", config=config)
-        told = shown(server.chats[0]).split("\n")
-    assert told[-3:-1] == ["expected: add(1, 2) == 3", "got: -1"]  # next to what is asked
-
-
-def test_a_repair_is_checked_and_tried_again_before_the_answer(directory: Path) -> None:
-    (directory / "test_calc.py").write_text(TESTS)
-    check = "python3 -m unittest"
-    config = {"workflow": {"verify_commands": [check], "verify_allow": [check]}}
-    wrong = [block(CALC.replace("a - b", f"a * b * {10**n}")) for n in range(3)]
-    with ScriptedServer(said(*wrong, block(FIXED), "It adds now.")) as server:
-        result = turn(directory, server, "The tests fail. Fix it.", config=config)
-        heat = [chat["temperature"] for chat in server.chats]
-        assert "got: 200" in shown(server.chats[3])
-        assert "The check passes now." in shown(server.chats[4])
-    assert (result.verification.status, result.verification.command) == ("passed", check)
-    assert heat[:4] == [0, 0, 0.3, 0.6]
-    assert (directory / "calc.py").read_text() == FIXED
-
-
-def test_a_repair_that_fails_is_said_to(directory: Path) -> None:
-    (directory / "test_calc.py").write_text(TESTS)
-    check = "python3 -m unittest"
-    config = {"workflow": {"verify_commands": [check], "verify_allow": [check]}}
-    wrong = [block(CALC.replace("a - b", f"a * b * {10**n}")) for n in range(6)]
-    with ScriptedServer(said(*wrong, "Nothing is right.")) as server:
-        result = turn(directory, server, "The tests fail. Fix it.", config=config)
-        assert shown(server.chats[-1]).endswith("Now say in one sentence what still fails.")
-        assert len(server.chats) == 7
-    assert result.verification.status == "failed"
 
 
 def test_a_warning_of_the_engine_is_no_task(directory: Path) -> None:

@@ -208,4 +208,9 @@ class Agent:
     @property
     def specs(self) -> list[ToolSpec]:
         """The tools in a fixed order, which keeps the provider's prompt cache valid."""
-        return [tool.spec for tool in self.tools.values() if tool.declared]
+        specs = [tool.spec for tool in self.tools.values() if tool.declared]
+        if not self.few_tools:
+            return specs
+        from coder.tools.brief import brief
+
+        return [brief(spec) for spec in specs]

@@ -32,7 +32,8 @@ _NOT_OURS = frozenset({"node_modules", "vendor", "third_party", "site-packages"}
 
 def environment_of(agent: Agent) -> str:
     """For the system message: facts that hold for the whole session."""
-    return environment_text(agent.root, test_command=_check(agent), commands=_commands(agent))
+    commands = "" if agent.few_tools else _commands(agent)
+    return environment_text(agent.root, test_command=_check(agent), commands=commands)
 
 
 def _check(agent: Agent) -> str:

@@ -33,9 +33,6 @@ _TOOLS = (
     "coder.tools.fetch:Fetch",
 )
 
-# What a small model is offered: few enough to keep apart, and enough to do its work.
-FEW = frozenset({"read", "glob", "grep", "write", "edit", "bash", "todowrite"})
-
 
 @cache
 def built_in_tools() -> dict[str, type[Tool]]:
@@ -64,4 +61,9 @@ def make_tools(skills: SkillSource, memory: MemoryFile, *, few: bool = False) ->
     from coder.tools.skill import Skill
 
     made: dict[str, Tool] = {"skill": Skill(skills), "save_memory": SaveMemory(memory)}
-    return [made.get(name) or tool() for name, tool in built_in_tools().items() if not few or name in FEW]
+    tools = [made.get(name) or tool() for name, tool in built_in_tools().items()]
+    if not few:
+        return tools
+    from coder.tools.brief import FEW
+
+    return [tool for tool in tools if tool.spec.name in FEW]
