@@ -25,6 +25,7 @@ CLAIMS = [
     "The tests pass, but I did not update the docs.",
     "It was not easy. All tests pass.",
     "Done. Everything passes.",
+    "docs/index.rst:163 has it. I ran the doctests and they pass.",
     "The new test and the existing tests pass.",
     "I don't like the name; the tests pass.",
     "All tests pass (12 of 12).",

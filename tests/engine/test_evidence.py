@@ -89,6 +89,12 @@ def test_one_line_says_what_changed_and_what_was_checked(
     assert line(play(checks, [*steps, {"text": "done"}])) == expected
 
 
+def test_a_part_that_the_model_ran_does_not_make_the_whole_its_own(checks: Project) -> None:
+    steps = [EDIT, run(SOME), {"text": "done"}]
+    told = line(play(checks, steps, "do it, then run pytest -q"))
+    assert told == "Verified: `pytest -q` passed after the last edit · app.py"
+
+
 def test_a_turn_without_changes_has_no_such_line(checks: Project) -> None:
     driver = play(checks, [run("ls"), {"text": "All tests pass."}])
     assert of(driver.seen, TurnEnded)[0].evidence is None

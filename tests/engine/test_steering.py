@@ -3,40 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
-from coder.protocol.events import CommandDone, InputDone, Steered, ToolCallChanged
-from coder.protocol.ops import AnyOp, Cancel, Query, Steer, UserInput
+from coder.protocol.events import CommandDone, InputDone, Steered
+from coder.protocol.ops import Cancel, Query, Steer
 from kit import ScriptedServer
 from kit.calls import bash
-from kit.driving import Driver, Project, of
+from kit.driving import Driver, Project, during_a_call, of
 
 CALLS = {"calls": [bash("true")]}
 DONE = {"text": "done"}
-
-
-def during_a_call(project: Project, script: list[Any], *ops: AnyOp) -> Driver:
-    """Submit the ops as soon as the first call runs."""
-
-    async def scenario(url: str) -> Driver:
-        driver = Driver(project, url, mode="yolo")
-        waiting = list(ops)
-
-        def watch(event: Any) -> None:
-            if isinstance(event, ToolCallChanged) and event.state == "executing":
-                while waiting:
-                    driver.engine.submit(waiting.pop(0))
-
-        driver.start()
-        driver.engine.submit(UserInput("go"))
-        await driver.until_idle(watch=watch)
-        await driver.close()
-        return driver
-
-    with ScriptedServer(script) as server:
-        driver = asyncio.run(scenario(server.url))
-        driver.chats = server.chats
-        return driver
 
 
 def heard(driver: Driver) -> list[tuple[str, bool]]:

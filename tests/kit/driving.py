@@ -16,9 +16,9 @@ from typing import Any
 from coder.engine.engine import Engine
 from coder.engine.setup import Options, open_agent, provider_of, read_settings
 from coder.model.scripted import ScriptedServer
-from coder.protocol.events import AnyEvent, ApprovalRequested, InputDone
+from coder.protocol.events import AnyEvent, ApprovalRequested, InputDone, ToolCallChanged
 from coder.protocol.in_words import in_words
-from coder.protocol.ops import ApprovalReply, UserInput
+from coder.protocol.ops import AnyOp, ApprovalReply, UserInput
 from kit.fork_server import FORK_SERVER
 
 Event = dict[str, Any]
@@ -222,3 +222,27 @@ def play(project: Project, script: list[Any], inputs: list[str], **options: Any)
         driver = drive(project, server.url, inputs, **options)
         driver.chats = server.chats
     return driver
+
+
+def during_a_call(project: Project, script: list[Any], *ops: AnyOp) -> Driver:
+    """Submit the ops as soon as the first call runs."""
+
+    async def scenario(url: str) -> Driver:
+        driver = Driver(project, url, mode="yolo")
+        waiting = list(ops)
+
+        def watch(event: Any) -> None:
+            if isinstance(event, ToolCallChanged) and event.state == "executing":
+                while waiting:
+                    driver.engine.submit(waiting.pop(0))
+
+        driver.start()
+        driver.engine.submit(UserInput("go"))
+        await driver.until_idle(watch=watch)
+        await driver.close()
+        return driver
+
+    with ScriptedServer(script) as server:
+        driver = asyncio.run(scenario(server.url))
+        driver.chats = server.chats
+        return driver

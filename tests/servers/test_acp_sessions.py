@@ -12,11 +12,12 @@ import acp
 import pytest
 from acp_kit import PATIENCE, Editor, bare, converse, editor
 
+from coder.protocol.ops import Steer
 from coder.record.log import read_log
 from coder.record.replay import replay
 from kit import ScriptedServer
 from kit.calls import call
-from kit.driving import Project, left_running
+from kit.driving import Project, during_a_call, left_running
 
 SLOW = {"text": " ".join(f"word{n}" for n in range(400)), "chunk": 6, "delay": 0.02}
 
@@ -206,6 +207,20 @@ def test_load_tells_the_conversation_again_after_a_kill(project: Project) -> Non
 
     converse(project, [{"text": "Went on."}], load)
     assert_whole(project)
+
+
+def test_load_tells_what_was_said_while_a_turn_ran(project: Project) -> None:
+    steered = during_a_call(
+        project, [{"calls": [call("bash", command="true")]}, {"text": "done"}], Steer("tabs!")
+    )
+
+    async def scenario(ed: Editor) -> None:
+        session = steered.engine.agent.session.id
+        await ed.agent.load_session(mcp_servers=[], cwd=str(project.cwd), session_id=session)
+        said = [update["content"]["text"] for update in ed.client.of("user_message_chunk")]
+        assert said == ["go", "tabs!"]
+
+    converse(project, [], scenario)
 
 
 def test_a_permission_that_a_crash_left_open_is_asked_again(project: Project) -> None:

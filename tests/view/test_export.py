@@ -15,8 +15,10 @@ from typing import Any
 import pytest
 from view_kit import HOSTILE, recorded, viewing
 
+from coder.protocol.ops import Steer
 from coder.tools.images.fit import MAX_BYTES
-from kit.driving import Project, play
+from kit.calls import bash
+from kit.driving import Project, during_a_call, play
 from kit.images import png, png_of
 
 
@@ -149,6 +151,21 @@ def test_markdown_keeps_html_from_running(project: Project, session: str, tmp_pa
     assert "```diff" in text
     assert "<script" not in outside.replace("> change a.py <script", "")
     assert "&lt;script" in outside
+
+
+def test_what_was_said_while_it_worked_is_told(project: Project, tmp_path: Path) -> None:
+    driver = during_a_call(
+        project, [{"calls": [bash("true")]}, {"text": "done"}], Steer("call it <b>lead</b>\neverywhere")
+    )
+    session = driver.engine.agent.session.id
+    html_file, file = tmp_path / "out.html", tmp_path / "out.md"
+    assert project.coder("export", session, "--html", str(html_file), "--md", str(file)).returncode == 0
+    assert "> call it <b>lead</b>\n> everywhere\n" in file.read_text(encoding="utf-8")
+    assert re.search(
+        r'<article class="steered"[^>]*><div class="said"><pre>call it &lt;b&gt;lead',
+        html_file.read_text(encoding="utf-8"),
+    )
+    assert session in project.coder("sessions", "--search", "lead everywhere").stdout
 
 
 def test_what_was_rewound_is_said(project: Project, tmp_path: Path) -> None:

@@ -52,7 +52,8 @@ def _shown(evidence: Evidence, verification: Verification, why: Said) -> Said:
     if status == "passed" and evidence.unchecked:
         return _files("verify.changed_since", evidence.unchecked, command=command)
     if status == "passed":
-        by_model = any(run.by == "model" and run.state == "passed" for run in tests)
+        whole = [run.by for run in tests if run.state == "passed" and not run.part]
+        by_model = whole[-1:] == ["model"]
         return Phrase("verify.by_model" if by_model else "verify.passed", command=command)
     if tests:
         run = tests[-1]

@@ -8,6 +8,7 @@ from functools import partial
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from coder.protocol import entries
 from coder.protocol.history import HistoryEvent
@@ -106,12 +107,16 @@ def _markdown(event: HistoryEvent, texts: Texts, *, current: bool) -> Iterator[s
         case entries.TurnStart():
             yield f"## {say('viewer.turn', n=event.turn)}"
             yield "\n\n" if current else f" ({say('viewer.page.rewound')})\n\n"
-            yield "".join(f"> {line}\n" for line in plain(event.content).split("\n")) + "\n"
+            yield _quoted(event.content)
+        case entries.Note(reason="person"):
+            yield _quoted(event.content)
         case entries.Assistant(reasoning=reasoning):
             if reasoning:
                 yield f"*{say('viewer.thinking')}*\n\n{_fenced(reasoning)}"
             if event.said.strip():
                 yield _inert(plain(event.said).strip()) + "\n\n"
+        case entries.Action(tool="todowrite", input={"todos": list(todos)}):
+            yield "**todowrite**\n\n" + "".join(map(_todo, todos)) + "\n"
         case entries.Action(tool=tool, input=given):
             main = next(iter(given.values()), "") if isinstance(given, dict) else given
             yield f"**{_line(tool)}**\n\n{_fenced(str(main))}"
@@ -126,6 +131,16 @@ def _markdown(event: HistoryEvent, texts: Texts, *, current: bool) -> Iterator[s
         case _:
             line = Renderer(texts).line(event)
             yield f"- {_line(line)}\n\n" if line else ""
+
+
+def _quoted(text: str) -> str:
+    return "".join(f"> {line}\n" for line in plain(text).split("\n")) + "\n"
+
+
+def _todo(todo: Any) -> str:
+    given = todo if isinstance(todo, dict) else {"content": todo}
+    mark = "x" if given.get("status") == "completed" else " "
+    return f"- [{mark}] {_line(str(given.get('content', '')))}\n"
 
 
 def _fenced(text: str, language: str = "") -> str:

@@ -20,10 +20,12 @@ _SENTENCES = r"(?<=[.!?])\s+|(?<=[。！？；;])|\n+"
 _WHICH = (
     r"(?:(?:all|the|every|each|of|these|those|our|my|your|its|new|existing|other|related|relevant|updated"
     r"|added|full"
-    r"|whole|entire|complete|unit|integration|regression|project|project's|\d+|both|remaining"
+    r"|whole|entire|complete|unit|integration|regression|doc|project|project's|\d+|both|remaining"
     r"|affected)\s+){0,8}"
 )
-_TESTS = rf"{_WHICH}(?:tests?|test[- ]?(?:suite|cases?)|suite|specs|pytest|unittests?)(?:\s+suite)?"
+_TESTS = (
+    rf"{_WHICH}(?:(?:doc|unit)?tests?|test[- ]?(?:suite|cases?)|suite|specs|pytest|unittests?)(?:\s+suite)?"
+)
 _NOW = (
     r"(?:\s+(?:now|all|still|also|again|successfully|cleanly|are|is|both|have|has|been|should've|run|ran|and"
     r"|to)){0,6}"

@@ -20,7 +20,7 @@ def parts_of(event: HistoryEvent) -> Iterator[Part]:
     """System message and instructions are left out: they are the same in every session."""
     event = event.inner
     match event.entry:
-        case entries.TurnStart():
+        case entries.TurnStart() | entries.Note(reason="person"):
             yield "person", event.content
         case entries.Assistant(by=by, reasoning=reasoning) if not by:
             if reasoning:

@@ -12,7 +12,7 @@ from typing import TypeVar
 from coder.fs.private import make_private
 from coder.texts import Fault
 
-_VERSION = 3  # of tables, tokens and facts: another one is rebuilt
+_VERSION = 4  # of tables, tokens and facts: another one is rebuilt
 _FILE = "index.db"
 _SUFFIXES = ("", "-wal", "-shm", "-journal")
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)

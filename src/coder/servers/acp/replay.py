@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from coder.protocol.entries import Action, Assistant, Command, Image, Observation, TurnStart, Verify
+from coder.protocol.entries import Action, Assistant, Command, Image, Note, Observation, TurnStart, Verify
 from coder.protocol.history import HistoryEvent
 from coder.servers.acp.tools import (
     MAX_TEXT,
@@ -51,6 +51,8 @@ class RecordReplay:
             case TurnStart(images=images):
                 self._open.clear()
                 self._person(event.content, images)
+            case Note(reason="person"):
+                self._person(event.content, [])
             case Image() as image:
                 self._to.keep_image(image, event.content)
             case Verify() as entry if entry.command:

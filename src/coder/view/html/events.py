@@ -92,7 +92,7 @@ class Renderer:
             case entries.Command(input=line):
                 return "command", tag("code", text_of(line)) + self._folded(event.content)
             case entries.Note(reason=reason):
-                return "note", self._details(self.say("viewer.note", reason=reason), event.content)
+                return self._note(reason, event.content)
             case entries.Verify():
                 return self._check(event, entry)
             case entries.Compaction():
@@ -111,6 +111,11 @@ class Renderer:
             return "sub", label + tag("div", self._text(event.content), class_="said")
         inner = self._content(event)
         return ("sub " + inner[0], label + inner[1]) if inner else None
+
+    def _note(self, reason: str, text: str) -> tuple[str, str]:
+        if reason == "person":  # said while the turn ran
+            return "steered", tag("div", self._text(text), class_="said")
+        return "note", self._details(self.say("viewer.note", reason=reason), text)
 
     def _gone(self) -> str:
         return " " + tag("span", text_of(self.say("viewer.page.rewound")), class_="badge gone")
