@@ -22,9 +22,9 @@ from typing import Any
 from coder.batch.attempt import Take
 from coder.batch.channel import Answered, Ask, Done, Grew
 from coder.batch.cluster import RayEngine
-from coder.batch.desk import Began, Desk, Ended, News
 from coder.batch.driver import Driver, plan
 from coder.batch.engine import BatchEngine
+from coder.batch.inbox import Began, Ended, Inbox, News
 from coder.batch.job import Job, Outcome, Secrets, Settings
 from coder.batch.limits import Limits
 from coder.batch.mirror import Bundle
@@ -152,15 +152,15 @@ class DriverAlone:
     capacity = 64
 
     def __init__(self, limits: Limits) -> None:
-        self._desk = Desk(limits)
+        self._inbox = Inbox(limits)
 
     def start(self, job: Job) -> None:
-        self._desk.put(News(job.key, job.attempt, Began()))
-        stub(job, Secrets(), partial(self._desk.take, job.key, job.attempt), self.exhausted, None)
-        self._desk.put(News(job.key, job.attempt, Ended()))
+        self._inbox.put(News(job.key, job.attempt, Began()))
+        stub(job, Secrets(), partial(self._inbox.take, job.key, job.attempt), self.exhausted, None)
+        self._inbox.put(News(job.key, job.attempt, Ended()))
 
     def news(self, _seconds: float) -> list[News]:
-        return self._desk.drain()
+        return self._inbox.drain()
 
     def exhausted(self) -> bool:
         return False

@@ -51,6 +51,7 @@ def test_everything_killed_once_and_every_task_has_one_result(project: Project, 
     with model(writes()) as server:
         driver = batch.start(server.url, "--engine", "ray", "--address", cluster.address, "--jobs", "4")
         wait_for(lambda: len(batch.rows()) >= FULL // 10, 120)
+        assert len(cluster.nurseries()) <= 4  # a worker process for each core, however often its task waits
         wait_for(cluster.task_processes)
         kill(next(iter(cluster.task_processes()), 0) or 2**22)
         wait_for(lambda: len(batch.rows()) >= FULL // 5, 120)
@@ -62,6 +63,7 @@ def test_everything_killed_once_and_every_task_has_one_result(project: Project, 
         driver.kill()
         driver.communicate()
         cluster.nothing_left()  # the job ends with its driver
+        wait_for(lambda: not list(batch.temp.glob("*/batch-*")))
         finished = batch.by_id()
         assert FULL // 2 <= len(finished) < FULL
         done = ray_batch(batch, cluster, server.url, "--jobs", "4", "--resume")
@@ -101,10 +103,7 @@ def test_the_same_files_with_a_client_and_no_key_in_what_ray_keeps(
     )
     with model(answer) as server:
         words = ["--engine", "ray", "--address", cluster.client, "--jobs", "3"]
-        for _ in range(3):  # Ray gives a client's server 30 s to start, which a busy machine may need
-            done = batch.run(server.url, *words, env={"CODER_API_KEY": key, "TOKEN": token})
-            if "Proxy failed" not in done.stderr:
-                break
+        done = batch.run(server.url, *words, env={"CODER_API_KEY": key, "TOKEN": token})
         sent = [request.headers for request in server.requests]
     cluster.nothing_left()
     assert done.returncode == 1, done.stderr

@@ -3,6 +3,7 @@
 What is run, and what comes of it:
 
     tasks       the task file: lines checked before anything starts, the matrix
+    home        the person's modes and skills, which tasks take along
     job         plain data: what a task process is sent, and what it sends back
     results     the files of the output directory: append-only results, attempts, status
     limits      request rates, shared back-off and the budget, for all tasks together
@@ -21,7 +22,7 @@ The batch:
 
     engine      what an engine must do; `local` (processes) and `cluster` (Ray) do it
     hub         on the cluster: the actor that attempts report to, and the Ray task
-    desk        where all attempts report and ask, on either engine
+    inbox       what attempts report and ask, until the driver has taken it, on either engine
     driver      start, retry, record, stop
     status      what runs and what is done, also from another terminal
     page        `index.html`

@@ -42,7 +42,7 @@ def run_attempt(
     directory = root / "tasks" / f"{job.task.id}-{job.attempt}"
     process: TaskProcess | None = None
     try:
-        mirror = mirror_for(job.task, root, stopping, bundle)
+        mirror = mirror_for(job.task, nursery, stopping, bundle)
         remove_tree(directory)
         directory.mkdir(mode=0o700, parents=True)
         process = nursery.spawn()

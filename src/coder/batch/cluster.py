@@ -16,16 +16,17 @@ from pathlib import Path
 from typing import Any
 
 from coder.batch.channel import Done
-from coder.batch.desk import Ended, News
 from coder.batch.engine import EngineLost
 from coder.batch.hub import Hub, Supervise, attempt_on_node, supervised
+from coder.batch.inbox import Ended, News
 from coder.batch.job import Job, Outcome, Secrets
 from coder.batch.limits import Limits
 from coder.batch.mirror import CheckoutError, bundle_of
-from coder.batch.root import Root
+from coder.batch.nursery import Nursery
 from coder.batch.tasks import BatchError, Task, is_url
 
 _CAPACITY_EVERY = 5.0  # seconds between looks at how large the cluster is
+_OVER_EVERY = 0.5  # seconds between looks for attempts that Ray has lost
 _CANCEL_SECONDS = 30.0  # for attempts to end by themselves, before their workers are killed
 _REACH_SECONDS = 10.0
 _MOST_WORKERS = 100_000  # waiting calls that the hub takes
@@ -54,9 +55,9 @@ class RayEngine:
         self._starting: list[Job] = []
         self._tasks: dict[str, tuple[int, Any]] = {}  # attempt and reference, by id
         self._bundles: dict[tuple[str, bool], Any] = {}
-        self._root = Root(batch)
+        self._nursery = Nursery(batch)
         self._exhausted = False
-        self._looked = -_CAPACITY_EVERY
+        self._looked = self._asked = -_CAPACITY_EVERY
         self._capacity = 1
         try:
             needed = self._packages_needed()
@@ -160,7 +161,7 @@ class RayEngine:
             return []
         key = task.source, bool(task.cwd and not task.ref)
         if key not in self._bundles:
-            bundle = bundle_of(task, self._root.path, lambda: False)
+            bundle = bundle_of(task, self._nursery, lambda: False)
             self._bundles[key] = self._ray.put(bundle)
         return [self._bundles[key]]
 
@@ -175,7 +176,11 @@ class RayEngine:
         return [*refused, *news]
 
     def _over(self) -> list[tuple[str, int, str]]:
-        """Ray tasks that are over. Those that ended well have reported that before."""
+        """Ray tasks that are over. Those that ended well have reported that before, so this is not asked for
+        every result: with many at once it takes long."""
+        if time.monotonic() - self._asked < _OVER_EVERY:
+            return []
+        self._asked = time.monotonic()
         references = {reference: task for task, (_, reference) in self._tasks.items()}
         if not references:
             return []
@@ -212,7 +217,7 @@ class RayEngine:
     def _disconnect(self) -> None:
         """Ends the job: Ray kills its workers, and with them goes what they started."""
         self._ray.shutdown()
-        self._root.leave()
+        self._nursery.close()
 
     def _get(self, reference: Any) -> Any:
         try:

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from coder.batch.channel import Answered, Done, Grew
-from coder.batch.desk import Began, Ended, News
 from coder.batch.engine import BatchEngine, EngineLost
+from coder.batch.inbox import Began, Ended, News
 from coder.batch.job import Job, Outcome, Settings
 from coder.batch.results import RECORD, OutputDirectory, Row, final_rows, read_attempts, recorded_cost
 from coder.batch.status import Progress, Running, write_status

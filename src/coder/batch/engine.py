@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from coder.batch.desk import News
+from coder.batch.inbox import News
 from coder.batch.job import Job
 from coder.batch.tasks import BatchError
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
@@ -17,7 +18,7 @@ import msgspec
 
 from coder.batch.attempt import Take, run_attempt
 from coder.batch.channel import FromTask, Permit
-from coder.batch.desk import MOST_WAITING, Began, Desk, Ended, News
+from coder.batch.inbox import MOST_WAITING, Began, Ended, Inbox, News
 from coder.batch.job import Job, Secrets
 from coder.batch.limits import Limits
 from coder.batch.mirror import Bundle
@@ -37,7 +38,7 @@ class Hub:
     """The actor. Its methods run in one event loop, so that nothing here needs a lock."""
 
     def __init__(self, limits: Limits) -> None:
-        self._desk = Desk(limits)
+        self._inbox = Inbox(limits)
         self._secrets = Secrets()
         self._open: dict[str, _Open] = {}
         self._changed = asyncio.Condition()
@@ -58,13 +59,13 @@ class Hub:
         for task, attempt, why in lost:
             self._end(task, attempt, why)
         async with self._changed:
-            if not self._desk.urgent:
+            if not self._inbox.urgent:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(seconds):
-                        await self._changed.wait_for(lambda: self._desk.urgent)
-            news = self._desk.drain()
+                        await self._changed.wait_for(lambda: self._inbox.urgent)
+            news = self._inbox.drain()
             self._changed.notify_all()
-        return news, self._desk.limits.exhausted
+        return news, self._inbox.limits.exhausted
 
     async def stop(self) -> None:
         """Attempts that have begun stop; the others end here."""
@@ -76,24 +77,27 @@ class Hub:
 
     # for attempts
 
-    async def begin(self, task: str, attempt: int, node: str) -> tuple[Job, Secrets] | None:
+    async def secrets(self) -> Secrets:
+        return self._secrets
+
+    async def begin(self, task: str, attempt: int, node: str) -> Job | None:
         """None: it is not wanted any more."""
         one = self._open.get(task)
         if one is None or one.attempt != attempt or one.job is None:
             return None
         job, one.job = one.job, None
-        self._desk.put(News(task, attempt, Began(node)))
+        self._inbox.put(News(task, attempt, Began(node)))
         await self._notify()
-        return job, self._secrets
+        return job
 
     async def take(self, task: str, attempt: int, messages: list[FromTask]) -> list[Permit] | None:
         """The answers to its questions; None: it is not wanted any more."""
         async with self._changed:
-            await self._changed.wait_for(lambda: self._desk.waiting < MOST_WAITING)  # back-pressure
+            await self._changed.wait_for(lambda: self._inbox.waiting < MOST_WAITING)  # back-pressure
             one = self._open.get(task)
             if one is None or one.attempt != attempt:
                 return None
-            permits = self._desk.take(task, attempt, messages)
+            permits = self._inbox.take(task, attempt, messages)
             self._changed.notify_all()
         return permits
 
@@ -109,48 +113,58 @@ class Hub:
         one = self._open.get(task)
         if one is not None and one.attempt == attempt:
             del self._open[task]
-            self._desk.put(News(task, attempt, Ended(why)))
+            self._inbox.put(News(task, attempt, Ended(why)))
 
     async def _notify(self) -> None:
         async with self._changed:
             self._changed.notify_all()
 
 
-_stopped: list[Any] = []  # one waiting call for each worker process, which serves one batch
+# A worker process serves one batch, and asks once: for the secrets, and to be told of a cancel.
+_once: list[tuple[Secrets, Any]] = []
 
 
 def attempt_on_node(
     hub: Any, task: str, attempt: int, bundle: list[Any], _expected: None, supervise: Supervise
 ) -> None:
-    """A Ray task. It raises nothing: what went wrong is told to the hub, not to Ray's logs."""
+    """A Ray task. In a thread, because Ray lends the core of a task whose main thread waits for an answer to
+    the next one, and would start a worker for that."""
+    words = (hub, task, attempt, bundle, supervise)
+    thread = threading.Thread(target=_attempt, args=words, daemon=True)
+    thread.start()
+    thread.join()
+
+
+def _attempt(hub: Any, task: str, attempt: int, bundle: list[Any], supervise: Supervise) -> None:
+    """It raises nothing: what went wrong is told to the hub, not to Ray's logs."""
     import ray
 
-    given = ray.get(hub.begin.remote(task, attempt, ray.get_runtime_context().get_node_id()))
-    if given is None:
-        return
-    job, secrets = given
-    if not _stopped:
-        _stopped.append(hub.stopped.remote())
-    stop = _stopped[0]
-    wanted = True
+    with contextlib.suppress(ray.exceptions.RayError):  # the hub is gone, and the driver with it
+        job = ray.get(hub.begin.remote(task, attempt, ray.get_runtime_context().get_node_id()))
+        if job is None:
+            return
+        if not _once:
+            _once.append((ray.get(hub.secrets.remote()), hub.stopped.remote()))
+        secrets, stop = _once[0]
+        wanted = True
 
-    def take(messages: list[FromTask]) -> list[Permit]:
-        nonlocal wanted
-        permits: list[Permit] | None = ray.get(hub.take.remote(task, attempt, messages))
-        wanted = permits is not None
-        return permits or []
+        def take(messages: list[FromTask]) -> list[Permit]:
+            nonlocal wanted
+            permits: list[Permit] | None = ray.get(hub.take.remote(task, attempt, messages))
+            wanted = permits is not None
+            return permits or []
 
-    def stopping() -> bool:
-        return not wanted or bool(ray.wait([stop], timeout=0)[0])
+        def stopping() -> bool:
+            return not wanted or bool(ray.wait([stop], timeout=0)[0])
 
-    why = ""
-    try:
-        supervise(job, secrets, take, stopping, partial(ray.get, bundle[0]) if bundle else None)
-    except ray.exceptions.RayError:  # the hub is gone, and the driver with it
-        return
-    except Exception as error:
-        why = f"{type(error).__name__}: {error}"
-    ray.get(hub.end.remote(task, attempt, why))
+        why = ""
+        try:
+            supervise(job, secrets, take, stopping, partial(ray.get, bundle[0]) if bundle else None)
+        except ray.exceptions.RayError:
+            raise
+        except Exception as error:
+            why = f"{type(error).__name__}: {error}"
+        hub.end.remote(task, attempt, why)
 
 
 def supervised(

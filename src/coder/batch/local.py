@@ -7,7 +7,7 @@ from functools import partial
 
 from coder.batch.attempt import run_attempt
 from coder.batch.channel import FromTask, Permit
-from coder.batch.desk import MOST_WAITING, Began, Desk, Ended, News
+from coder.batch.inbox import MOST_WAITING, Began, Ended, Inbox, News
 from coder.batch.job import Job, Secrets
 from coder.batch.limits import Limits
 from coder.batch.nursery import Nursery
@@ -20,7 +20,7 @@ class LocalEngine:
         self._capacity = capacity
         self.nursery = Nursery(batch)
         self._secrets = secrets
-        self._desk = Desk(limits)
+        self._inbox = Inbox(limits)
         self._changed = threading.Condition()
         self._stop = threading.Event()
         self._threads: set[threading.Thread] = set()
@@ -37,33 +37,33 @@ class LocalEngine:
     def _attempt(self, job: Job) -> None:
         why = ""
         with self._changed:
-            self._desk.put(News(job.key, job.attempt, Began()))
+            self._inbox.put(News(job.key, job.attempt, Began()))
         try:
             take = partial(self._take, job.key, job.attempt)
             run_attempt(job, self._secrets, take, self._stop.is_set, self.nursery)
         except Exception as error:
             why = f"{type(error).__name__}: {error}"
         with self._changed:
-            self._desk.put(News(job.key, job.attempt, Ended(why)))
+            self._inbox.put(News(job.key, job.attempt, Ended(why)))
             self._threads.discard(threading.current_thread())
             self._changed.notify_all()
 
     def _take(self, task: str, attempt: int, messages: list[FromTask]) -> list[Permit]:
         with self._changed:
-            self._changed.wait_for(lambda: self._desk.waiting < MOST_WAITING)  # back-pressure
-            permits = self._desk.take(task, attempt, messages)
+            self._changed.wait_for(lambda: self._inbox.waiting < MOST_WAITING)  # back-pressure
+            permits = self._inbox.take(task, attempt, messages)
             self._changed.notify_all()
         return permits
 
     def news(self, seconds: float) -> list[News]:
         with self._changed:
-            self._changed.wait_for(lambda: self._desk.urgent, seconds)
-            news = self._desk.drain()
+            self._changed.wait_for(lambda: self._inbox.urgent, seconds)
+            news = self._inbox.drain()
             self._changed.notify_all()
         return news
 
     def exhausted(self) -> bool:
-        return self._desk.limits.exhausted
+        return self._inbox.limits.exhausted
 
     def stop(self) -> None:
         self._stop.set()

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import msgspec
 
+from coder.batch.nursery import Nursery
 from coder.batch.tasks import Task
 from coder.process.hardening import own_environment
 
@@ -64,11 +65,11 @@ class Bundle(msgspec.Struct, frozen=True):
 
 
 def mirror_for(
-    task: Task, root: Path, stopping: Stopping, bundle: Callable[[], Bundle] | None = None
+    task: Task, nursery: Nursery, stopping: Stopping, bundle: Callable[[], Bundle] | None = None
 ) -> Mirror:
     """Of a task's source, made where it is missing. Raises `CheckoutError`, `Stopped`, `OSError`."""
-    git = _Git(stopping)
-    path = _mirror(git, task, root, bundle)
+    git = _Git(stopping, nursery)
+    path = _mirror(git, task, nursery.root, bundle)
     made = _made(path)
     return Mirror(str(path), made.base or _commit(git, path, task.ref or "HEAD"), made.prefix)
 
@@ -165,10 +166,10 @@ def _commit(git: _Git, path: Path, ref: str) -> str:
 _commits: dict[tuple[str, str], str] = {}
 
 
-def bundle_of(task: Task, root: Path, stopping: Stopping) -> Bundle:
+def bundle_of(task: Task, nursery: Nursery, stopping: Stopping) -> Bundle:
     """The mirror of a local source. Raises `CheckoutError`, `Stopped`, `OSError`."""
-    git = _Git(stopping)
-    path = _mirror(git, task, root)
+    git = _Git(stopping, nursery)
+    path = _mirror(git, task, nursery.root)
     made, where = _made(path), {"GIT_DIR": str(path)}
     if made.base:
         git.run(["update-ref", _BASE, made.base], where)
@@ -193,10 +194,11 @@ def _unpack(git: _Git, bundle: Bundle, making: Path) -> _Made:
 
 
 class _Git:
-    """Runs git as the person, without prompts, killed where the attempt is cancelled."""
+    """Runs git as the person, without prompts; ended with the attempt or the supervisor."""
 
-    def __init__(self, stopping: Stopping) -> None:
+    def __init__(self, stopping: Stopping, nursery: Nursery) -> None:
         self.stopping = stopping
+        self._nursery = nursery
         self._environment = {
             **{name: value for name, value in own_environment().items() if not name.startswith("GIT_")},
             **{name: os.environ[name] for name in ("GIT_SSH_COMMAND", "GIT_SSH") if name in os.environ},
@@ -224,7 +226,7 @@ class _Git:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            start_new_session=True,
+            process_group=self._nursery.group,
             text=True,
             encoding="utf-8",
             errors="replace",

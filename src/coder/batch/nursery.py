@@ -2,8 +2,9 @@
 
 Starting Python and importing the agent takes longer than many a task's own work; a fork of a process that has
 done both takes milliseconds, shares its memory, and holds no thread, lock or secret of the driver's. As the
-subreaper of what it forks, the nursery kills what a dead task process leaves behind, and it kills the task
-processes themselves when whoever started them is gone.
+subreaper of what it forks, the nursery kills what a dead task process leaves behind. When whoever started it
+is gone, it ends the task processes and its own process group (git, which makes mirrors), and removes the
+batch's directory: it runs before there is one.
 
 A task has two sockets: its channel (`channel`), and a line to the nursery: the nursery sends `e` on it when
 the process and its orphans are gone; a `k` from the other end kills, and so does its closing.
@@ -26,12 +27,13 @@ from typing import NoReturn
 
 import msgspec
 
-from coder.batch.root import Root, remove_unused
+from coder.batch.root import Root, batch_root, remove_unused
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _GRACE = 3.0  # seconds for a task process to end by itself once its supervisor is gone
 _KILL, _ENDED = b"k", b"e"
+_FORK, _CLAIM = b"f", b"c"
 _START = "import sys; sys.path[:] = sys.argv[2].split(':'); from coder.batch.nursery import main; main()"
 LABEL = "coder-batch-of-{pid}"  # an argument, so that `ps` tells whose processes these are
 # What tasks have of the environment of whoever starts them.
@@ -59,13 +61,33 @@ class TaskProcess(msgspec.Struct, frozen=True):
 
 
 class Nursery:
-    """Starts the warm process when it is first needed, and again where it was killed."""
+    """The supervisor's side: a claim on the batch's directory, and the warm process, started again where it
+    was killed."""
 
     def __init__(self, batch: str) -> None:
-        self._root = Root(batch)
+        """Raises OSError."""
         self._lock = threading.Lock()
-        self._process: subprocess.Popen[bytes] | None = None
-        self._control: socket.socket | None = None
+        self._path = batch_root(batch)
+        self._process, self._control = _started(self._path)
+        try:
+            self._root = Root(batch)
+            self._share_claim()
+        except OSError:
+            self._end()
+            raise
+
+    @property
+    def root(self) -> Path:
+        """The batch's directory on this machine."""
+        return self._path
+
+    @property
+    def group(self) -> int:
+        """The process group of what shall not outlive this process."""
+        with self._lock:
+            if self._process.poll() is not None:
+                self._restart()
+            return self._process.pid
 
     def spawn(self) -> TaskProcess:
         """Raises OSError."""
@@ -73,7 +95,7 @@ class Nursery:
             try:
                 return self._spawn()
             except OSError:  # it was killed
-                self._end()
+                self._restart()
                 return self._spawn()
 
     def close(self) -> None:
@@ -81,70 +103,61 @@ class Nursery:
             self._end()
             self._root.leave()
 
-    @property
-    def root(self) -> Path:
-        """The batch's directory on this machine."""
-        return self._root.path
-
     def _spawn(self) -> TaskProcess:
-        control = self._control or self._start()
         channel, theirs = socket.socketpair()
         line, their_line = socket.socketpair()
         with theirs, their_line:
             try:
-                socket.send_fds(control, [b"f"], [theirs.fileno(), their_line.fileno()])
+                socket.send_fds(self._control, [_FORK], [theirs.fileno(), their_line.fileno()])
             except OSError:
                 channel.close()
                 line.close()
                 raise
         return TaskProcess(channel, line)
 
-    def _start(self) -> socket.socket:
-        control, theirs = socket.socketpair()
-        path = os.pathsep.join(str(Path(directory).absolute()) for directory in sys.path)
-        environment = {name: os.environ[name] for name in (*PASSED_ON, "TMPDIR") if name in os.environ}
-        with theirs:
-            self._process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-I",
-                    "-c",
-                    _START,
-                    str(theirs.fileno()),
-                    path,
-                    LABEL.format(pid=os.getpid()),
-                    str(self.root),
-                ],
-                pass_fds=[theirs.fileno()],
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,  # tasks report on their channels
-                start_new_session=True,  # Ctrl+C is the driver's
-            )
-        self._control = control
-        return control
+    def _share_claim(self) -> None:
+        socket.send_fds(self._control, [_CLAIM], [self._root.lock])
+
+    def _restart(self) -> None:
+        self._end()
+        self._process, self._control = _started(self._path)
+        self._share_claim()
 
     def _end(self) -> None:
-        if self._control is not None:
-            self._control.close()
-        if self._process is not None:
-            try:
-                self._process.wait(_GRACE + 5)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
-        self._process = self._control = None
+        self._control.close()
+        try:
+            self._process.wait(_GRACE + 5)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def _started(root: Path) -> tuple[subprocess.Popen[bytes], socket.socket]:
+    control, theirs = socket.socketpair()
+    path = os.pathsep.join(str(Path(directory).absolute()) for directory in sys.path)
+    with theirs:
+        words = [str(theirs.fileno()), path, LABEL.format(pid=os.getpid()), str(root)]
+        process = subprocess.Popen(
+            [sys.executable, "-I", "-c", _START, *words],
+            pass_fds=[theirs.fileno()],
+            env={name: os.environ[name] for name in (*PASSED_ON, "TMPDIR") if name in os.environ},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,  # tasks report on their channels
+            process_group=0,  # Ctrl+C is the driver's
+        )
+    return process, control
 
 
 # in the nursery
 
 
 def main() -> None:
-    _preload()
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _Server(socket.socket(fileno=int(sys.argv[1]))).serve()
+    signal.signal(signal.SIGTERM, lambda *_: None)  # not SIG_IGN, which tasks' commands would inherit
+    server = _Server(socket.socket(fileno=int(sys.argv[1])))
+    server.serve()
+    server.give_up_claim()
     remove_unused(Path(sys.argv[4]))  # where whoever started us was killed
 
 
@@ -174,6 +187,8 @@ class _Server:
         self._children: dict[int, _Child] = {}
         self._selector = selectors.DefaultSelector()
         self._closed = False
+        self._warm = False
+        self._claim = -1
         self._woken, waking = socket.socketpair()
         self._own = [self._woken, waking]
         for one in self._own:
@@ -207,7 +222,15 @@ class _Server:
         if not data:  # the driver is gone, and so are the other ends of all lines
             self._closed = True
             self._selector.unregister(self._control)
+            os.killpg(0, signal.SIGTERM)
             return
+        if data == _CLAIM:
+            (self._claim,) = descriptors
+            os.set_inheritable(self._claim, False)
+            return
+        if not self._warm:
+            self._warm = True
+            _preload()
         channel, line = (socket.socket(fileno=one) for one in descriptors)
         pid = os.fork()
         if pid == 0:
@@ -219,6 +242,10 @@ class _Server:
         child = _Child(pid, line)
         self._children[pid] = child
         self._selector.register(line, selectors.EVENT_READ, lambda: self._on_line(child))
+
+    def give_up_claim(self) -> None:
+        if self._claim >= 0:
+            os.close(self._claim)
 
     def _on_line(self, child: _Child) -> None:
         try:
@@ -284,7 +311,8 @@ def _be_a_task(channel: socket.socket) -> NoReturn:
         os.setsid()
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for number in (signal.SIGCHLD, signal.SIGINT):  # also where the batch was started with it ignored
+            signal.signal(number, signal.SIG_DFL)
         from coder.batch.runner import serve
 
         serve(channel)

@@ -1,7 +1,8 @@
 """The batch's directory on a machine: mirrors and the attempts' own directories, for this user alone.
 
-Every supervisor there (the driver, or each of Ray's worker processes) holds a shared lock in it, which the
-kernel releases when the process dies. Whoever can then lock it exclusively is the last one, and removes it.
+Every supervisor there (the driver, or each of Ray's worker processes) and its nursery hold a shared lock in
+it, which the kernel releases when both are dead. Whoever can then lock it exclusively is the last one, and
+removes it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 from coder.policy.scratch import private_base
 
 _LOCK = "alive.lock"
+_GONE = ".gone-"
 
 
 def batch_root(batch: str) -> Path:
@@ -25,36 +27,39 @@ def batch_root(batch: str) -> Path:
 
 
 class Root:
-    """A supervisor's claim on the directory, for as long as its process lives."""
+    """A claim on the directory, for as long as a process has `lock` open."""
 
     def __init__(self, batch: str) -> None:
-        """Removes what a killed run of the batch left. Raises OSError."""
+        """Removes what killed batches left. Raises OSError."""
         self.path = batch_root(batch)
-        remove_unused(self.path)
+        for path in self.path.parent.glob("batch-*"):
+            remove_unused(path)
         while True:
             self.path.mkdir(mode=0o700, exist_ok=True)
             try:
-                self._lock = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                self.lock = _opened(self.path)
             except FileNotFoundError:  # removed in between
                 continue
-            fcntl.flock(self._lock, fcntl.LOCK_SH)
-            with contextlib.suppress(FileNotFoundError):
-                if os.path.samestat((self.path / _LOCK).stat(), os.fstat(self._lock)):
-                    return
-            os.close(self._lock)
+            fcntl.flock(self.lock, fcntl.LOCK_SH)
+            if _is_lock_of(self.path, self.lock):
+                return
+            os.close(self.lock)
 
     def leave(self) -> None:
-        os.close(self._lock)
+        os.close(self.lock)
         remove_unused(self.path)
 
 
 def remove_unused(path: Path) -> None:
-    """Remove the directory unless a supervisor still uses it. It is moved away first, so that a supervisor
-    that starts meanwhile makes its own."""
-    for left in path.parent.glob(f"{path.name}.gone-*"):  # of a removal that was cut off
+    """Remove the directory unless somebody has a claim on it. It is moved away first, so that whoever
+    starts meanwhile makes its own."""
+    if _GONE in path.name:  # a removal that was cut off
+        remove_tree(path)
+        return
+    for left in path.parent.glob(f"{path.name}{_GONE}*"):
         remove_tree(left)
     try:
-        descriptor = os.open(path / _LOCK, os.O_RDWR | os.O_CLOEXEC)
+        descriptor = _opened(path)
     except OSError:
         return
     try:
@@ -62,12 +67,25 @@ def remove_unused(path: Path) -> None:
     except OSError:
         pass
     else:
-        gone = path.with_name(f"{path.name}.gone-{os.getpid()}")
-        with contextlib.suppress(OSError):
-            path.rename(gone)
+        gone = path.with_name(f"{path.name}{_GONE}{os.getpid()}")
+        if _is_lock_of(path, descriptor):
+            with contextlib.suppress(OSError):
+                path.rename(gone)
         remove_tree(gone)
     finally:
         os.close(descriptor)
+
+
+def _opened(path: Path) -> int:
+    return os.open(path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
+def _is_lock_of(path: Path, descriptor: int) -> bool:
+    """Not where another removed the directory, and its lock, between our opening and locking it."""
+    try:
+        return os.path.samestat((path / _LOCK).stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
 
 
 def remove_tree(path: Path) -> None:

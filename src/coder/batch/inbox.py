@@ -1,4 +1,4 @@
-"""Where all attempts report and ask: the limits, and the news that wait for the driver.
+"""What all attempts report and ask: the answers by the limits, and the news that wait for the driver.
 
 No locks here: on one machine `local` guards it, on a cluster it is inside an actor.
 """
@@ -43,7 +43,7 @@ class Ended(msgspec.Struct, frozen=True, tag=True):
     why: str = ""
 
 
-class Desk:
+class Inbox:
     """One for a batch."""
 
     def __init__(self, limits: Limits) -> None:

@@ -1,0 +1,147 @@
+"""Supervisors killed at awkward moments: their directory and whatever they started goes with them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from batch.batch_kit import Batch, wait_for
+from batch.test_faults import parent_of
+from coder.batch.nursery import LABEL, Nursery
+from coder.batch.root import Root, batch_root, remove_unused
+from kit.driving import Project, left_running
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+
+SUPERVISOR = """\
+import sys
+from coder.batch.nursery import Nursery
+nursery = Nursery("b")
+kept = nursery.spawn() if sys.argv[1] == "task" else None
+print(nursery.group, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Of the batch `b`."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    return batch_root("b")
+
+
+def supervisor(word: str) -> tuple[subprocess.Popen[str], int]:
+    """A process that has a nursery, and that nursery."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", SUPERVISOR, word], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    return process, int(process.stdout.readline())
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    process.kill()
+    process.communicate()
+
+
+def tasks_of(nursery: int) -> list[int]:
+    found = left_running(LABEL.format(pid=parent_of(nursery)))
+    return [pid for pid in found if parent_of(pid) == nursery]
+
+
+def is_alive(pid: int) -> bool:
+    return Path(f"/proc/{pid}").exists()
+
+
+def test_the_directory_is_there_as_long_as_any_task_process_is(directory: Path) -> None:
+    """Two supervisors on one machine, as Ray's workers are, killed at once. The nursery of one has nothing to
+    wait for; the other's task goes on for a while, and would make directories anew that were removed."""
+    idle, its_nursery = supervisor("nothing")
+    busy, nursery = supervisor("task")
+    wait_for(lambda: tasks_of(nursery))
+    (task,) = tasks_of(nursery)
+    os.kill(task, signal.SIGSTOP)  # it does not end by itself when its supervisor does
+    kill(busy)
+    kill(idle)
+    wait_for(lambda: not is_alive(its_nursery))
+    existed = directory.exists()
+    assert existed or not is_alive(task)
+    wait_for(lambda: not is_alive(nursery))
+    assert not is_alive(task)
+    assert list(directory.parent.iterdir()) == []
+
+
+def test_a_supervisor_killed_before_its_first_task_leaves_nothing(directory: Path) -> None:
+    process, nursery = supervisor("nothing")
+    assert directory.is_dir()
+    kill(process)
+    wait_for(lambda: not is_alive(nursery))
+    assert list(directory.parent.iterdir()) == []
+
+
+def test_a_nursery_that_was_killed_is_started_again(directory: Path) -> None:
+    nursery = Nursery("b")
+    try:
+        first = nursery.group
+        os.kill(first, signal.SIGKILL)
+        wait_for(lambda: nursery.group != first)
+        nursery.spawn().end(10)
+        assert directory.is_dir()
+    finally:
+        nursery.close()
+    assert list(directory.parent.iterdir()) == []
+
+
+def test_what_every_process_of_a_batch_left_when_it_was_killed_goes_with_the_next(directory: Path) -> None:
+    other = batch_root("other")
+    other.mkdir()
+    (other / "file").touch()
+    cut_off = other.with_name("batch-other.gone-1")
+    cut_off.mkdir()
+    used = Root("used")
+    mine = Root("b")
+    assert sorted(path.name for path in directory.parent.iterdir()) == ["batch-b", "batch-used"]
+    used.leave()
+    mine.leave()
+    assert list(directory.parent.iterdir()) == []
+
+
+def test_a_directory_that_was_made_anew_meanwhile_is_not_removed(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between our opening the lock and locking it, its owner leaves and another comes."""
+    first, made = Root("b"), list[Root]()
+    kept = os.open
+
+    def slow_open(path: Any, *rest: Any, **more: Any) -> int:
+        descriptor = kept(path, *rest, **more)
+        if str(path).endswith("alive.lock") and not made:
+            monkeypatch.setattr(os, "open", kept)
+            first.leave()
+            made.append(Root("b"))
+        return descriptor
+
+    monkeypatch.setattr(os, "open", slow_open)
+    remove_unused(directory)
+    assert directory.is_dir()
+    made[0].leave()
+    assert not directory.exists()
+
+
+def test_a_driver_killed_while_git_clones_takes_git_along(project: Project) -> None:
+    batch = Batch(project, [{"id": "one", "prompt": "x", "repo": "ssh://host.invalid/x.git"}])
+    sleep = f"sleep {time.monotonic_ns()}"  # a word by which its process is found
+    driver = batch.start("http://127.0.0.1:9/v1", env={"GIT_SSH_COMMAND": f"{sleep} #"})
+    wait_for(lambda: left_running(sleep.split()[1]))
+    driver.kill()
+    driver.communicate()
+    wait_for(lambda: not left_running(sleep.split()[1]))
+    wait_for(lambda: not batch.processes())
+    assert list((batch.temp / f"coder-{os.getuid()}").iterdir()) == []
