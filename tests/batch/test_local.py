@@ -259,3 +259,45 @@ def test_a_hostile_work_tree_runs_nothing_outside_the_sandbox(project: Project) 
         batch.run(server.url)
     assert batch.by_id()["one"]["status"] == "ok"
     assert not canary.exists()
+
+
+def test_the_person_s_modes_and_skills_reach_every_task(project: Project) -> None:
+    """Copies in the task's own homes; links are followed, and a path of `skills.paths` is found there too."""
+    make_repository(project.cwd)
+    own = project.home / ".coder"
+    elsewhere = project.home / "elsewhere"
+    for directory, name in [
+        (own / "skills", "from-coder"),
+        (project.home / ".agents/skills", "from-agents"),
+        (elsewhere, "from-paths"),
+        (project.home / "linked", "from-link"),
+    ]:
+        (directory / name).mkdir(parents=True)
+        head = f"---\nname: {name}\ndescription: What {name} is for.\n---\nBody of {name}.\n"
+        (directory / name / "SKILL.md").write_text(head, encoding="utf-8")
+    (own / "skills" / "from-link").symlink_to(project.home / "linked" / "from-link")
+    (own / "skills" / "from-link" / "round").symlink_to(own / "skills")
+    (own / "modes").mkdir()
+    (own / "modes" / "brief.md").write_text(
+        "---\nkind: persistent\n---\nAnswer in one word.\n", encoding="utf-8"
+    )
+    project.configure(skills={"paths": ["~/elsewhere"]})
+    batch = Batch(project, [{**TASK, "mode": "/brief"}])
+    with model(writes()) as server:
+        assert batch.run(server.url).returncode == 0, batch.rows()[0]["error"]
+        sent = json.dumps(server.chats[0])
+    for name in ("from-coder", "from-agents", "from-paths", "from-link"):
+        assert f"What {name} is for." in sent
+    assert "Answer in one word." in sent
+
+
+def test_modes_and_skills_that_are_too_many_to_take_along_are_said(project: Project) -> None:
+    make_repository(project.cwd)
+    large = project.home / ".coder" / "skills" / "large"
+    large.mkdir(parents=True)
+    with (large / "data").open("wb") as file:
+        file.truncate(33 << 20)
+    batch = Batch(project, [TASK])
+    done = batch.run("http://127.0.0.1:9/v1")
+    assert done.returncode == 2
+    assert f"{large.parent} these are more than 32 MB" in done.stderr

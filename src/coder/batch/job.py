@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from coder.batch.home import HomeFile
 from coder.batch.tasks import Task
 
 
@@ -22,11 +23,12 @@ class Settings(msgspec.Struct, frozen=True):
 
 class Secrets(msgspec.Struct, frozen=True):
     """Environment variables for tasks (the provider's, and those that tasks name) and the person's settings,
-    which may hold keys too. Kept out of logs."""
+    modes and skills, which may hold keys too. Kept out of logs."""
 
     provider: dict[str, str] = {}
     named: dict[str, str] = {}
     config: dict[str, Any] = {}
+    files: list[HomeFile] = []
 
     def __repr__(self) -> str:
         return f"Secrets({sorted({*self.provider, *self.named})})"

@@ -15,6 +15,7 @@ import msgspec
 
 from coder.batch.channel import Done, Grew, Start, TaskChannel
 from coder.batch.gate import Gate
+from coder.batch.home import HOME, OWN
 from coder.batch.job import Check, Outcome
 from coder.batch.mirror import CheckoutError
 from coder.batch.nursery import PASSED_ON
@@ -108,11 +109,11 @@ class Attempt:
         self._mirror, self._base = Path(start.mirror), start.base
         self._prefix = start.prefix
         self._sandbox_cache = start.sandbox
-        self._home, self._own = self._directory / "home", self._directory / "coder"
+        self._home, self._own = self._directory / HOME, self._directory / OWN
         self._temp = self._directory / "tmp"
         self._deadline = time.monotonic() + (self._task.timeout_s or self._settings.timeout_s)
         given = start.secrets
-        self._config = given.config
+        self._config, self._files = given.config, given.files
         named = {name: given.named[name] for name in self._task.env if name in given.named}
         self._environ = {**self._base_environ(), **named, **given.provider}
         self._workspace = Workspace(self._directory, self._mirror, self._base, self._shell)
@@ -155,6 +156,8 @@ class Attempt:
         for directory in (self._home, self._own, self._temp, self._workspace.root):
             directory.mkdir(mode=0o700)
         os.environ.update({"TMPDIR": str(self._temp), "HOME": str(self._home)})
+        for file in self._files:
+            file.write(self._directory)
         write_atomically(self._own / "config.json", msgspec.json.encode(self._config))
         if self._sandbox_cache:
             (self._own / "sandbox.json").write_bytes(self._sandbox_cache)

@@ -193,6 +193,7 @@ def _rates(words: list[str]) -> dict[str, int]:
 
 
 def _secrets(tasks: TaskFile, options: Options, settings: Settings) -> Secrets:
+    from coder.batch.home import files_of
     from coder.batch.job import Secrets
 
     names = {"CODER_BASE_URL", "CODER_API_KEY", "CODER_MODEL"}
@@ -203,10 +204,12 @@ def _secrets(tasks: TaskFile, options: Options, settings: Settings) -> Secrets:
     for source in settings.loaded.sources:
         if source.origin in ("home", "file"):
             config = merged(config, source.settings)
+    files, config = files_of(environ, settings.home, config)
     return Secrets(
         provider={name: environ[name] for name in sorted(names) if name in environ},
         named={name: environ[name] for name in tasks.variables if name in environ},
         config=config,
+        files=files,
     )
 
 
