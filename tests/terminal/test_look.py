@@ -47,11 +47,11 @@ def todos(*statuses: str) -> list[dict[str, str]]:
 def test_a_turn(project: Project, columns: int, rows: int, lang: str, light: bool) -> None:
     project.write("a.py", "limit = 1\n")
     project.write("b.py", "pass\n")
-    last = Gate({"text": "mended, see `a.py`"})
+    run, last = Gate(bash_step("echo no such limit; exit 1")), Gate({"text": "mended, see `a.py`"})
     script: list[Any] = [
         {"reasoning": "It is the limit.", "calls": [call("todowrite", todos=todos(*["pending"] * 3))]},
         {"calls": [call("read", path="a.py"), call("read", path="b.py"), call("grep", pattern="limit")]},
-        bash_step("echo no such limit; exit 1"),
+        run,
         {"calls": [call("todowrite", todos=todos("completed", "in_progress", "pending"))]},
         {"calls": [call("edit", path="a.py", old_string="limit = 1", new_string="limit = 2")]},
         last,
@@ -67,6 +67,13 @@ def test_a_turn(project: Project, columns: int, rows: int, lang: str, light: boo
     ):
         terminal.until(lambda: "[yolo]" in terminal.screen)
         terminal.send(MESSAGE)
+        files = Texts(lang).say("view.files", n=2, names="a.py, b.py")
+        terminal.until(f"✓ read {files} · grep l")  # one row while nothing follows
+        name, hint = terminal.text.split("\n")[:2]
+        assert re.fullmatch(r"coder · scripted · (/|…).*/project", name)
+        assert len(name) <= columns  # the path is cut from the left
+        assert "/help" in hint
+        run.open()
         terminal.until("▸ 1/3 mend it")  # live, in place
         assert terminal.text.count("☐ try it") == 1
         last.open()

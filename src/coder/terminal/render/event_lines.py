@@ -98,7 +98,7 @@ def _asked_for(tool: str, names: list[str], texts: Texts) -> str:
     if len(names) == 1:
         return f"{tool} {names[0]}".rstrip()
     key = "view.files" if tool == "read" else "view.times"
-    return f"{tool} {texts.say(key, n=len(names))} {', '.join(filter(None, names))}"
+    return f"{tool} {texts.say(key, n=len(names), names=', '.join(filter(None, names)))}"
 
 
 def _row(mark: Span, head: Line, argument: str, rest: Line, width: int) -> Line:
