@@ -46,7 +46,8 @@ def test_a_parameter_that_is_not_declared_is_taken(tmp_path: Path) -> None:
                 environ={"CODER_HOME": str(tmp_path / "home"), "PATH": "/usr/bin:/bin"},
             )
             async with session:
-                await session.run_turn("Make both 2.")
+                await session.run_turn("Make both of the names in a.py two, please.")
+            assert [message["role"] for message in server.chats[0]["messages"]] == ["system", "user"]
             declared = {one["function"]["name"]: one["function"] for one in server.chats[0]["tools"]}
             assert "replace_all" not in declared["edit"]["parameters"]["properties"]
 

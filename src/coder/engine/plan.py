@@ -147,7 +147,7 @@ async def start_with_todos(session: Session, turn: Turn) -> None:
     if not _wanted(session) or not is_complex(turn.words.typed):
         return
     todos = [{"content": item, "status": "pending"} for item in first_todos(turn.words.typed)]
-    if not todos:
+    if not todos or (len(todos) == 1 and session.agent.few_tools):  # a small model does nothing but repeat it
         return
     arguments = msgspec.json.encode({"todos": todos}).decode("utf-8")
     call = tool_call(f"todo_{turn.number}", "todowrite", arguments)
