@@ -333,6 +333,15 @@ def test_an_unconstrained_answer_in_a_fence_is_read(directory: Path) -> None:
     assert (directory / "calc.py").read_text() == LONG.replace("-", "+")
 
 
+@pytest.mark.parametrize("action", [{"do": "rewrite", "path": "calc.py", "name": "zzz"}, {"do": "write"}])
+def test_an_action_that_makes_no_sense_breaks_nothing(directory: Path, action: dict[str, Any]) -> None:
+    (directory / "calc.py").write_text(LONG)
+    with ScriptedServer(said(action, *[block(FIXED)] * 30)) as server:
+        result = turn(directory, server, "Fix add in calc.py.")
+    assert result.status == "ok", result.error
+    assert (directory / "calc.py").read_text() == LONG
+
+
 def test_an_answer_without_an_action_is_the_answer(directory: Path) -> None:
     with ScriptedServer(said("It subtracts.")) as server:
         assert turn(directory, server, "What does add in calc.py do?").final_text == "It subtracts."

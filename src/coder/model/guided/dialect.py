@@ -157,7 +157,7 @@ def _with_text(
     code = code_in(answer.text) if answer.completed.finish_reason != "length" else ""
     if not code:
         return None
-    path = action["path"]
+    path = str(action.get("path"))
     if (
         action["do"] == "write"
         and state.watch.is_copy(path, code)
@@ -230,4 +230,8 @@ def _read(text: str) -> tuple[dict[str, Any] | None, str]:
         value, end = read_lenient(text[start:], open_number=True)
     except (NotReadable, ValueError, OverflowError, RecursionError):
         return None, ""
-    return value if isinstance(value, dict) and "do" in value else None, text[start:][:end]
+    known = isinstance(value, dict) and value.get("do") not in (
+        None,
+        "rewrite",
+    )  # which is not for it to choose
+    return value if known else None, text[start:][:end]
