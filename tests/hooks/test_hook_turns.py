@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from coder.protocol.events import ApprovalRequested, CommandDone, Notice, TurnEnded
+from coder.protocol.events import ApprovalRequested, CommandDone, Notice, ToolCallChanged, TurnEnded
 from coder.protocol.ops import ApprovalReply
 from kit import ScriptedServer
 from kit.calls import bash
@@ -60,6 +60,8 @@ class TestPreToolUse:
         driver = play(project, [calls, DONE], ["go"], mode="yolo")
         pushed, echoed = project.of_type("observation")
         assert pushed["content"] == "denied: a hook refused this call: push by hand, please"
+        shown = [str(event.summary) for event in of(driver.seen, ToolCallChanged)]
+        assert "refused by a hook: push by hand, please" in shown
         assert pushed["meta"]["denied"] is True
         assert "fine" in echoed["content"]
         assert "push by hand" in json.dumps(driver.chats[1])

@@ -272,7 +272,8 @@ async def _ask_hooks(session: Session, turn: Turn, job: _Job) -> CallAnswer:
     with turn.busy(Phrase("stopped.hook")):
         answer = await before_call(session, turn, job.call.name, job.call.id, job.args)
     if answer.refusal is not None:
-        job.result = denied(f"a hook refused this call: {answer.refusal}", summary=Phrase("hooks.refused"))
+        said = Phrase("hooks.refused", reason=one_line(answer.refusal, 120))
+        job.result = denied(f"a hook refused this call: {answer.refusal}", summary=said)
     elif answer.changed is not None:
         try:
             tool, args = _meant(session, job.call.name, answer.changed)

@@ -11,7 +11,7 @@ TEXTS: dict[str, str] = {
     "hooks.never_run": "not run yet",
     "hooks.none": "There are no hooks. They are the section `hooks` of {file}; docs/hooks.md shows some.",
     "hooks.prompt_blocked": "A hook did not let the message through: {reason}",
-    "hooks.refused": "refused by a hook",
+    "hooks.refused": "refused by a hook: {reason}",
     "hooks.stopped": "A hook stopped the turn: {reason}",
     "hooks.untrusted": "not run: this project is not trusted (`coder trust`)",
 }
