@@ -22,7 +22,7 @@ TEXTS: dict[str, str] = {
     "cli.about.sessions": "List the sessions of this folder, newest first.",
     "cli.about.show": "Show what happened in a session.",
     "cli.about.stats": "Count what the sessions did, took and cost: by day, model, project and tool.",
-    "cli.about.trust": "Trust the settings that this folder brings along in .coder/config.json.",
+    "cli.about.trust": "Trust what this folder brings: .coder/config.json, and commands in its modes.",
     "cli.bad_op": "Line {line} is no op: {why}. `coder schema` has their form.",
     "cli.late_op": "Line {line} came after `close` and was not taken.",
     "cli.no_approval": "Line {line} answers no question that waits: there is no approval {id}.",
@@ -117,7 +117,7 @@ TEXTS: dict[str, str] = {
     "cli.help.mode": "operating mode ({modes}), or a custom mode as '/name args' (repeatable)",
     "cli.help.model": "who answers",
     "cli.help.mcp": "list (the default): try them; test: try one; add: put one into your own settings; "
-    "remove: take one out of them",
+    "remove: take one out of them; login, logout: at an address that wants OAuth",
     "cli.help.mcp_env": "a variable for the program; ${{NAME}} is put in when it starts",
     "cli.help.mcp_header": "a header for the address; ${{NAME}} is put in",
     "cli.help.mcp_name": "what to call it",

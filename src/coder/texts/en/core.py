@@ -423,7 +423,7 @@ TEXTS: dict[str, str] = {
     # record: the log, and which session is meant
     "skills.about.create-skill": "write a new skill, or improve one",
     "tokens.unknown": "There is no tokenizer {name}; there are {known}.",
-    "session.ambiguous": "{n} sessions begin with {id}: {ids}. Say more of the one you mean.",
+    "session.ambiguous": "{n} sessions begin with {id}; the newest: {ids}. Say more of the one you mean.",
     # what the loop guard noticed
     "loop.call": "the same {tool} call with the same result {n} times in a row",
     "loop.cycle": "a cycle of {length} calls ({names}) gone through {n} times",

@@ -50,7 +50,7 @@ TEXTS: dict[str, str] = {
     "modes.import_done": "{source} → {target}",
     "modes.import_exists": "{source}: kept what is there already ({target})",
     "modes.import_failed": "{source}: {why}",
-    "modes.import_none": "There is nothing to import: no .md files in {directory}.",
+    "modes.import_none": "There are no .md files to import in {directory}. --from DIR names another folder.",
     "modes.import_outside": "the target leads out of {directory}",
     "modes.import_summary": "{done} imported, {kept} kept, {failed} failed.",
     "modes.instant_as_flag": (

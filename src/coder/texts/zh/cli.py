@@ -22,7 +22,7 @@ TEXTS: dict[str, str] = {
     "cli.about.sessions": "列出此文件夹的会话，最新的在前。",
     "cli.about.show": "显示一次会话里发生了什么。",
     "cli.about.stats": "统计会话做了什么、用时多少、花费多少：按日期、模型、项目和工具。",
-    "cli.about.trust": "信任此文件夹自带的 .coder/config.json 中的设置。",
+    "cli.about.trust": "信任此文件夹自带的内容：.coder/config.json 中的设置、自定义模式里的命令。",
     "cli.bad_op": "第 {line} 行不是操作：{why}。`coder schema` 给出其格式。",
     "cli.late_op": "第 {line} 行在 `close` 之后，未被接受。",
     "cli.no_approval": "第 {line} 行没有回答任何等待中的问题：不存在审批 {id}。",
@@ -116,7 +116,8 @@ TEXTS: dict[str, str] = {
     "cli.help.max_steps": "一个回合最多让模型回答几次",
     "cli.help.mode": "运行模式（{modes}），或写成 '/名称 参数' 的自定义模式（可重复）",
     "cli.help.model": "由哪个模型回答",
-    "cli.help.mcp": "list（默认）：试连；test：试连一个；add：添加到你自己的设置；remove：从中删除",
+    "cli.help.mcp": "list（默认）：试连；test：试连一个；add：添加到你自己的设置；remove：从中删除；"
+    "login、logout：登录或退出需要 OAuth 的地址",
     "cli.help.mcp_env": "给程序的变量；启动时填入 ${{NAME}}",
     "cli.help.mcp_header": "给地址的请求头；会填入 ${{NAME}}",
     "cli.help.mcp_name": "服务器的名称",

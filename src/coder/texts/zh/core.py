@@ -359,7 +359,7 @@ TEXTS: dict[str, str] = {
     # record: the log, and which session is meant
     "skills.about.create-skill": "写一个新技能，或改进已有的",
     "tokens.unknown": "没有分词器 {name}；现有 {known}。",
-    "session.ambiguous": "有 {n} 个会话以 {id} 开头：{ids}。请多写几位。",
+    "session.ambiguous": "有 {n} 个会话以 {id} 开头，最近的是：{ids}。请多写几位。",
     # what the loop guard noticed
     "loop.call": "同样的 {tool} 调用连续 {n} 次得到同样的结果",
     "loop.cycle": "{length} 个调用（{names}）循环了 {n} 遍",

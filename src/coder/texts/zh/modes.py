@@ -45,7 +45,7 @@ TEXTS: dict[str, str] = {
     "modes.import_done": "{source} → {target}",
     "modes.import_exists": "{source}：目标已存在，予以保留（{target}）",
     "modes.import_failed": "{source}：{why}",
-    "modes.import_none": "没有可导入的内容：{directory} 中没有 .md 文件。",
+    "modes.import_none": "没有可导入的内容：{directory} 中没有 .md 文件。--from DIR 指定别的文件夹。",
     "modes.import_outside": "目标位于 {directory} 之外",
     "modes.import_summary": "导入 {done} 个，保留 {kept} 个，失败 {failed} 个。",
     "modes.instant_as_flag": '{mode} 是瞬时模式，不能常驻；请作为消息触发：coder --once "{mode} …"。',
