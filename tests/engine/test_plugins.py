@@ -93,6 +93,18 @@ def endless():
     while True:
         yield fine
 
+class Odd(BaseException):
+    pass
+
+def strange():
+    raise Odd("not even an exception")
+
+async def odd_command(args, context):
+    raise Odd("x")
+
+def quiet(args, context):
+    pass
+
 def leaves():
     sys.exit("bye\\x1b[31m")
 
@@ -104,7 +116,7 @@ async def quits(args, context):
 """
 HOSTILE_POINTS = "[coder.tools]\n" + "".join(
     f"{name} = hostile_tools:{name}\n"
-    for name in ("odd", "shadow", "fake", "wild", "blank", "leaves", "gone", "fine", "endless")
+    for name in ("odd", "shadow", "fake", "wild", "blank", "leaves", "strange", "gone", "fine", "endless")
 )
 
 
@@ -113,6 +125,7 @@ def test_packages_that_misbehave_are_named_and_the_session_goes_on(project: Proj
     (directory / "hostile-1.dist-info").mkdir(parents=True)
     points = (
         f"{HOSTILE_POINTS}e\x1b[31mvil = hostile_tools:odd\n[coder.commands]\nquits = hostile_tools:quits\n"
+        "odd = hostile_tools:odd_command\nquiet = hostile_tools:quiet\nstatus = hostile_tools:quits\n"
     )
     (directory / "hostile-1.dist-info" / "entry_points.txt").write_text(points, encoding="utf-8")
     (directory / "hostile_tools.py").write_text(HOSTILE, encoding="utf-8")
@@ -124,7 +137,7 @@ def test_packages_that_misbehave_are_named_and_the_session_goes_on(project: Proj
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
     assert names.count("bash") == names.count("fine") == 1
     assert not {"no name", "mcp__docs__search", "wild"} & set(names)
-    for name in ("odd", "shadow", "fake", "wild", "blank", "leaves", "gone", "endless"):
+    for name in ("odd", "shadow", "fake", "wild", "blank", "leaves", "strange", "gone", "endless"):
         assert f"{name} of the package hostile-1 cannot be used" in done.stderr, name
     assert "\x1b" not in done.stderr + project.coder("doctor", env=env).stdout
     (seen,) = project.of_type("observation")
@@ -132,6 +145,10 @@ def test_packages_that_misbehave_are_named_and_the_session_goes_on(project: Proj
     left = project.coder("--once", "/quits", url="http://127.0.0.1:9", env=env)
     assert left.returncode == 1
     assert "SystemExit: 4" in left.stderr
+    odd = project.coder("--once", "/odd", url="http://127.0.0.1:9", env=env)
+    assert (odd.returncode, "Odd: x" in odd.stderr) == (1, True)
+    assert project.coder("--once", "/quiet", url="http://127.0.0.1:9", env=env).stdout.strip() == ""
+    assert "session: " in project.coder("--once", "/status", url="http://127.0.0.1:9", env=env).stdout
 
 
 PROVIDER = """

@@ -6,6 +6,7 @@ Loaded only where a package has any (`setup.installed`).
 from __future__ import annotations
 
 import re
+from asyncio import CancelledError
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from itertools import islice
 from pathlib import Path
@@ -52,7 +53,7 @@ def add_tools(session: Session) -> None:
             made = _loaded(plugin.value)
             tools = [made] if isinstance(made, Tool) else list(islice(made(), _MOST_TOOLS))
             usable = [tool for tool in tools if _can_be_offered(tool)]
-        except (Exception, SystemExit) as error:  # somebody else's code
+        except BaseException as error:  # somebody else's code
             _tell(agent, plugin, _why(error))
             continue
         taken = [tool for tool in usable if tool.spec.name in agent.tools]
@@ -79,7 +80,9 @@ def _can_be_offered(tool: Any) -> bool:
 
 
 def _why(error: BaseException) -> str:
-    """On one line, without control characters: it is shown to the person."""
+    """On one line, without control characters: it is shown to the person. Raises a cancel of ours again."""
+    if isinstance(error, KeyboardInterrupt | CancelledError):
+        raise error
     return one_line(f"{type(error).__name__}: {error}", 300)
 
 
@@ -92,8 +95,9 @@ async def run_command(session: Session, name: str, args: str) -> tuple[Said, boo
         return None
     try:
         answer = _loaded(plugin.value)(args, session.context)
-        return str(await answer if hasattr(answer, "__await__") else answer), True
-    except (Exception, SystemExit) as error:  # somebody else's code
+        said = await answer if hasattr(answer, "__await__") else answer
+        return "" if said is None else str(said), True
+    except BaseException as error:  # somebody else's code
         return Phrase("plugins.failed", name=plugin.name, package=plugin.package, why=_why(error)), False
 
 
@@ -117,7 +121,7 @@ def provider_model(provider: Provider, timeout_ms: int) -> PackageModel:
         make = _loaded(provider.factory)
         made = make(api_key=provider.api_key, headers=dict(provider.headers), timeout_ms=timeout_ms)
         made.stream  # noqa: B018 (fails here, not with the first request)
-    except (Exception, SystemExit) as error:  # somebody else's code
+    except BaseException as error:  # somebody else's code
         why = _why(error)
         raise ConfigError("plugins.failed", name=provider.name, package=provider.factory, why=why) from None
     return PackageModel(provider.name, made)
