@@ -67,7 +67,7 @@ class Cluster:
                     "HOME": str(self.temp),
                     "TMPDIR": str(self.temp),
                     "RAY_enable_worker_prestart": "0",
-                    # gRPC's handlers of fork abort the server that the head starts for a client, now and then.
+                    # gRPC's handlers of fork abort the server that the head starts for a client at times.
                     "GRPC_ENABLE_FORK_SUPPORT": "0",
                 },
                 stdin=subprocess.DEVNULL,
