@@ -282,3 +282,16 @@ def test_keys_that_stop_other_programs_output_do_nothing(project: Project) -> No
         terminal.until(lambda: terminal.screen.endswith("> one two"))
         terminal.type(ENTER)
         assert sent(server, terminal) == "one two"
+
+
+def test_one_turn_on_a_terminal_shows_the_answer_as_a_session_does(project: Project) -> None:
+    answer = "**Cause:** `total` skips one.\n\n- a\n- b\n\n| x | y |\n|---|---|\n| 1 | 2 |\n"
+    with ScriptedServer([{"text": answer}] * 2) as server:
+        with Terminal(project, server.url, "--once", "why?") as terminal:
+            assert terminal.ended() == 0
+        rows = [row.rstrip() for row in terminal.text.split("\n")]
+        assert rows[:4] == ["Cause: total skips one.", "", "• a", "• b"]
+        assert "|---|" not in terminal.text
+        with Terminal(project, server.url, "--once", "why?", NO_COLOR="1") as plain:
+            assert plain.ended() == 0
+        assert "**Cause:** `total` skips one." in plain.text

@@ -16,7 +16,8 @@ from coder.engine.engine import Engine
 from coder.engine.setup import Options, open_agent, provider_of, read_settings
 from coder.protocol.events import AnyEvent, Content
 from coder.terminal.line_repl import LineRepl
-from coder.terminal.render.plain import Palette, PlainRenderer
+from coder.terminal.render.plain import PlainRenderer
+from coder.terminal.render.theme import Theme
 from kit import ScriptedServer
 from kit.calls import bash_step
 from kit.driving import Project, left_running
@@ -76,7 +77,7 @@ def test_a_write_that_fails_before_the_signal_comes_ends_it_in_order(
         provider = provider_of(options, settings)
         engine = Engine(lambda emit: open_agent(options, settings, provider, emit))
         engine.start()
-        view = Gone(sys.stdout, None, settings.texts, Palette(enabled=False))
+        view = Gone(sys.stdout, None, settings.texts, Theme("none"))
         return await LineRepl(options, settings, engine, view).run("go")
 
     reading, writing = os.pipe()

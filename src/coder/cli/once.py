@@ -204,17 +204,21 @@ class TextOutput:
 
     def __init__(self, settings: Settings) -> None:
         self._texts = settings.texts
+        self._ui = settings.loaded.config.ui
 
     @cached_property
     def _renderer(self) -> PlainRenderer:
         """Created lazily, after the first request was sent."""
-        from coder.terminal.render.plain import Palette, PlainRenderer
+        from coder.terminal.render.plain import PlainRenderer
+        from coder.terminal.render.theme import Theme, theme_for
 
         to_terminal = sys.stdout.isatty()
         stream = sys.stdout if to_terminal else sys.stderr
-        plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
-        palette = Palette(stream.isatty() and not plain)
-        return PlainRenderer(stream, None if to_terminal else sys.stdout, self._texts, palette)
+        theme = theme_for(self._ui.theme, os.environ) if stream.isatty() else Theme("none")
+        answer = None if to_terminal else sys.stdout
+        return PlainRenderer(
+            stream, answer, self._texts, theme, markdown=theme.enabled and not self._ui.plain
+        )
 
     def show(self, event: AnyEvent) -> None:
         if not isinstance(event, _NOT_SHOWN):

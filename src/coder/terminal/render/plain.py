@@ -33,21 +33,17 @@ from coder.terminal.render.width import Line, plain, text_width, wrap
 from coder.texts import Texts
 
 if TYPE_CHECKING:
+    from coder.terminal.render.streamed_text import StreamedText
     from coder.terminal.render.wrap import WordWrapper
-
-
-class Palette(Theme):
-    """The dark theme, or none without colour support."""
-
-    def __init__(self, enabled: bool) -> None:
-        super().__init__("dark" if enabled else "none")
 
 
 class PlainRenderer:
     """The transcript of one session as text."""
 
-    def __init__(self, out: TextIO, answer: TextIO | None, texts: Texts, palette: Theme) -> None:
-        """`answer`: a separate stream for the final answer, if any."""
+    def __init__(
+        self, out: TextIO, answer: TextIO | None, texts: Texts, palette: Theme, *, markdown: bool = False
+    ) -> None:
+        """`answer`: a separate stream for the final answer, if any. `markdown`: render it, on a terminal."""
         self.out = out
         self.answer = answer
         self.texts = texts
@@ -56,6 +52,8 @@ class PlainRenderer:
         self._at_line_start = True
         self._above: Literal["", "prose", "block"] = ""  # the previous output of this turn
         self._wrapper: WordWrapper | None = None  # of the unfinished line
+        self._markdown = markdown
+        self._streamed: StreamedText | None = None  # the unfinished Markdown
         self._pending_answer: list[str] = []
         self._deferred: list[Line] = []  # remarks that wait for the text that is being written to end
 
@@ -120,9 +118,26 @@ class PlainRenderer:
             if self._above:
                 self.out.write("\n")
             self._open_kind, self._above = kind, "prose"
-            self._wrapper = self._new_wrapper()
-        self._write(self._wrapper.feed(text) if self._wrapper is not None else text)
+            self._streamed = self._new_stream(kind)
+            self._wrapper = self._new_wrapper() if self._streamed is None else None
+        if self._streamed is not None:
+            width = self.columns
+            self._write_rows([*self._streamed.feed(text, width), *self._streamed.settle(width)])
+        else:
+            self._write(self._wrapper.feed(text) if self._wrapper is not None else text)
         self.out.flush()
+
+    def _new_stream(self, kind: str) -> StreamedText | None:
+        if kind != "content" or not self._markdown or not self.columns:
+            return None
+        from coder.terminal.render.markdown import markdown_rows
+        from coder.terminal.render.streamed_text import StreamedText
+
+        return StreamedText(markdown_rows)
+
+    def _write_rows(self, rows: list[Line]) -> None:
+        for row in rows:
+            self.out.write(self.palette.line(row) + "\n")
 
     def _new_wrapper(self) -> WordWrapper | None:
         if not self.columns:
@@ -137,6 +152,9 @@ class PlainRenderer:
             self._at_line_start = text.endswith("\n")
 
     def _end_line(self) -> None:
+        if self._open_kind and self._streamed is not None:
+            self._write_rows(self._streamed.finish(self.columns))
+            self._streamed = None
         if self._open_kind and self._wrapper is not None:
             self._write(self._wrapper.finish())
         if self._open_kind and not self._at_line_start:
