@@ -11,10 +11,12 @@ from editor_kit import NOWHERE
 from coder.protocol.events import ApprovalRequested, ApprovalResolved
 from coder.terminal.ask import at_prompt
 from coder.terminal.ask.at_prompt import ApprovalPrompt
+from coder.terminal.ask.choices import choice_rows, choices
 from coder.terminal.ask.queue import QuestionQueue
 from coder.terminal.input.editor import Editor
 from coder.terminal.input.history import ProjectHistory
 from coder.terminal.input.menu import Menus
+from coder.terminal.render.width import plain, text_width
 from coder.terminal.state import PromptState
 from coder.texts import Texts
 
@@ -82,3 +84,14 @@ def test_a_yes_typed_twice_does_not_answer_the_question_behind(
     assert prompt.takes("y")
     prompt.answer(third, "y")
     assert sent[-1].answer == "yes"
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+@pytest.mark.parametrize("columns", [24, 44, 80, 200])
+def test_choices_are_broken_between_two_of_them(columns: int, lang: str) -> None:
+    diff = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n"
+    event = ApprovalRequested("1", "1", "edit", diff, "diff", [], can_always=False)
+    offered = choices(event, "default", Texts(lang))
+    rows = [plain(row) for row in choice_rows(offered, columns)]
+    assert " · ".join(rows) == " · ".join(f"{choice.key} {choice.about}" for choice in offered)
+    assert all(text_width(row) <= columns for row in rows)

@@ -7,7 +7,7 @@ import msgspec
 from coder.policy.visible import visible
 from coder.protocol.events import ApprovalRequested
 from coder.terminal.ask.rows import about_turn
-from coder.terminal.render.width import Line, wrap
+from coder.terminal.render.width import Line, line_width, wrap
 from coder.texts import Texts
 from coder.tools.text.hunks import hunks_of
 
@@ -43,9 +43,12 @@ def choices(event: ApprovalRequested, mode: str, texts: Texts) -> list[Choice]:
 
 
 def choice_rows(offered: list[Choice], columns: int) -> list[Line]:
-    """The choices side by side, in as few rows as they need."""
-    line: Line = []
+    """The choices side by side, in as few rows as they need; a row ends between two of them."""
+    rows: list[Line] = []
     for choice in offered:
-        line += [("dim", _BETWEEN)] if line else []
-        line += [("ask", choice.key), ("", f" {choice.about}")]
-    return wrap(line, columns)
+        line: Line = [("ask", choice.key), ("", f" {choice.about}")]
+        if rows and line_width(rows[-1]) + line_width(line) + len(_BETWEEN) <= columns:
+            rows[-1] += [("dim", _BETWEEN), *line]
+        else:
+            rows += wrap(line, columns)
+    return rows
