@@ -17,6 +17,7 @@ from coder.texts import Texts
 
 # Columns that /help needs for a description column; in a narrower terminal it is not aligned.
 _ROOM_FOR_HELP = 24
+_WIDEST_USAGE = 28  # columns before it; what is longer has a row of its own
 LOCAL = {"vim": "", "theme": "[dark|light|none]", "copy": ""}
 
 
@@ -83,12 +84,15 @@ def with_local_help(event: CommandDone, texts: Texts, columns: int) -> CommandDo
     """The engine's `/help` with the local commands added, laid out for this width. The engine's text on keys
     follows after a blank line."""
     rows = [(f"/{name} {hint}".rstrip(), texts.say(f"help.{name}")) for name, hint in _every_command()]
-    width = max(len(usage) for usage, _ in rows)
+    width = min(max(len(usage) for usage, _ in rows), _WIDEST_USAGE)
     roomy = columns >= width + _ROOM_FOR_HELP
     lines: list[str] = []
     for usage, about in rows:
         line = f"{usage.ljust(width) if roomy else usage}  {about}"
         margin = " " * (width + 2 if roomy else 4)
+        if roomy and len(usage) > width:
+            lines.append(usage)
+            line = f"{margin}{about}"
         lines += [plain(row) for row in wrap([("", line)], columns, rest=[("", margin)])]
     _, blank, keys = texts.of(event.text).partition("\n\n")
     return msgspec.structs.replace(event, text="\n".join(lines) + blank + keys)
