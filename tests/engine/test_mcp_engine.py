@@ -309,9 +309,7 @@ def test_one_that_does_not_come_up_is_named_and_the_rest_works(project: Project)
     script = [{"calls": [call("plain__echo", text="hi")]}, {"text": "ok"}, {"text": "again"}]
     driver = played(project, script, "one", "two")
     said = [notice.text for notice in of(driver.seen, Notice) if "no-such-thing" in notice.text]
-    assert said == [
-        "MCP server gone: the program no-such-thing was not found. Its tools are missing; see /mcp."
-    ]
+    assert said == ["Tools are missing, see /mcp: MCP server gone: the program no-such-thing was not found."]
     assert driver.chats[1]["messages"][-1]["content"] == "hi"
 
 

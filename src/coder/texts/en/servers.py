@@ -33,7 +33,7 @@ TEXTS: dict[str, str] = {
     "servers.unavailable": "MCP server {name} does not run: {why}",
     "servers.confined": "{why} It runs in the sandbox: name the folders that it must write under "
     'mcp.servers.{name}.writable (for npx: "~/.npm", for uvx: "~/.cache/uv").',
-    "servers.failed": "{why} Its tools are missing; see /mcp.",
+    "servers.failed": "Tools are missing, see /mcp: {why}",
     "servers.too_many": "Of the {n} tools of MCP server {name} the first {kept} are offered: {most} is the "
     "bound for all servers together. Name the ones you want under mcp.servers.{name}.tools.",
     "servers.unusable": "{n} tools of MCP server {name} cannot be offered: their names are missing or taken.",

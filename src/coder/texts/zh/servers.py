@@ -31,7 +31,7 @@ TEXTS: dict[str, str] = {
     "servers.unavailable": "MCP 服务器 {name} 没有运行：{why}",
     "servers.confined": "{why} 它在沙箱中运行：请在 mcp.servers.{name}.writable 中写明它需要写入的文件夹"
     '（npx 用 "~/.npm"，uvx 用 "~/.cache/uv"）。',
-    "servers.failed": "{why} 它的工具不可用；详见 /mcp。",
+    "servers.failed": "有工具不可用，详见 /mcp：{why}",
     "servers.too_many": "MCP 服务器 {name} 的 {n} 个工具中只提供前 {kept} 个：所有服务器合计最多 {most} 个。"
     "请在 mcp.servers.{name}.tools 中写明需要的工具。",
     "servers.unusable": "MCP 服务器 {name} 有 {n} 个工具无法提供：名称缺失或重复。",
