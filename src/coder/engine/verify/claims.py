@@ -31,10 +31,11 @@ _NOW = (
     r"|to)){0,6}"
 )
 _CLAIMS = (
-    rf"\b{_TESTS}(?:\s+\([^)]*\))?{_NOW}\s+(?:pass(?:es|ed|ing)?|green|succeed(?:s|ed)?"
+    rf"\b{_TESTS}(?:\s+\([^)]*\)|\s+(?:in|for|under)\s+\S+)?{_NOW}\s+(?:pass(?:es|ed|ing)?|green|succeed(?:s|ed)?"
     rf"|ok)\b(?!\s*(?:through|on to|in\b|along|down|[`'\[{{]|(?:an?|no|its|their|this|that|it|them)\b"
     rf"|None|null|True|False|(?:the )?(?:value|argument|parameter|path|flag))|-)",
     r"\b\d+(?:\s*/\s*\d+)?\s+(?:tests?\s+)?pass(?:ed|ing)\b(?:\s*,\s*(?:0|no) fail\w*)?",
+    r"\btests?:\s*(?:all\s+)?(?:pass(?:ed|ing)?|green)\b",
     r"\beverything\s+(?:now\s+)?(?:passes|is (?:now )?(?:green|passing))\b",
     rf"\b(?:ran|re-?ran|executed)\s+{_TESTS}.{{0,40}}\b(?:pass(?:es|ed|ing)?|green|success\w*|no (?:failures"
     rf"|errors))\b",
@@ -45,14 +46,17 @@ _CLAIMS = (
     r"|都|也|全部|全|仍|依然|顺利|成功)*"
     r"(?:通过|跑通|绿了|全绿)(?!率|后|之后|前|之前|以后|时|的话|与否|条件|标准|命令|方式|这个|该|参数"
     r"|\s*[`A-Za-z])",
+    r"(?:运行|跑)(?:了|过)?[^，。；！？\n]{0,12}(?:测试|单测|用例)，(?:已经?|都|均|结果)*(?:全部|全都|均)?通过",
     r"(?:通过了?|跑通了?)(?:所有|全部|全量|现有|相关|单元|集成|\d+\s*个|的)*(?:测试|单测|用例)(?!后|之后|的"
     r"话|来|命令|验证|，请)",
 )
 # In the same sentence, before the claim or anywhere in it.
 _NO_CLAIM = (
-    r"\b(?:not|n't|cannot|never|no longer|without|unable|fail(?:s|ed)? to|neither|nor|hardly|none of|few"
-    r"|only some|some of"
-    r"|most|almost|nearly|half)\b|n't\b",
+    r"\b(?:not|n't|cannot|never|no longer|doubt\w*|without(?! (?:any )?(?:error|failure|issue"
+    r"|problem|warning)s?)|unable|fail(?:s|ed)? to|neither|nor|hardly|none of|few"
+    r"|only (?:\d+|some|the|one|two|three|on|with|when|under|if)|no (?:\w+ )?tests?|some|several"
+    r"|(?:one|two|three|four|five|\d+|many) of the tests"
+    r"|all but|most|almost|nearly|half)\b|n't\b",
     r"\b(?:should|would|will|shall|may|might|could|must|can|expect(?:ed)?|ought|hopefully|presumably"
     r"|probably|likely|assume"
     r"|assuming|i believe|i think|in theory)\b|'ll\b",
@@ -67,7 +71,12 @@ _NO_CLAIM = (
     r"应该|应当|应能|应可|会|将|能|可以|可能|预计|预期|理应|想必|大概|或许|估计|希望|期望|争取|即可",
     r"如果|若|一旦|除非|直到|是否|能否|为了|以便|以使|使得|确保|保证|请|需要|需|须|必须|要求|让|使|等|待|之"
     r"前|此前|原先|原本|修改前|改动前"
-    r"|先前|以前|当|只要|才|后再|后即|声称|说|提示|部分|大部分|大多|多数",
+    r"|先前|以前|当|只要|才|后再|后即|声称|说|提示|部分|大部分|大多|多数|个别|有些|一些",
+)
+# Anywhere after the claim: what it leaves out.
+_BUT = (
+    r"\b(?:except|excluding|apart from|other than|aside from|but (?:for|one|two|\d+)|all but)\b|除"
+    r"|\b(?:[1-9]\d*|one|two|three|some|others?)(?:\s+\w+)?\s+(?:still\s+)?fail"
 )
 
 
@@ -75,6 +84,7 @@ def claim_in(answer: str) -> str:
     """The sentence that says tests pass; "" where there is none."""
     text = answer[-_TEXT:].replace("’", "'")
     text = re.sub(_FENCES, "\n", text)
+    text = re.sub(r"`((?:pytest|unittest|\w+ test|tests?)(?: -\w+)*)`", r"\1", text)
     text = re.sub(_QUOTES, "\0", text)
     text = re.sub(r"[*_]{1,3}(?=\S)|(?<=\S)[*_]{1,3}", "", text)
     for sentence in re.split(_SENTENCES, text):
@@ -100,4 +110,9 @@ def _weakened(sentence: str, found: re.Match[str]) -> bool:
     )
     before = sentence[max(0, clause_start) : found.end()]
     after = re.split(r"[,，;；:：]|\b(?:and|but|so|with|including)\b|但", sentence[found.end() :])[0]
-    return any(re.search(pattern, f"{before}{after}", re.IGNORECASE) for pattern in _NO_CLAIM)
+    if any(re.search(pattern, f"{before}{after}", re.IGNORECASE) for pattern in _NO_CLAIM):
+        return True
+    counts = re.search(r"(\d+)\s*(?:/|of|out of)\s*(?:the\s+)?(\d+)", sentence[max(0, clause_start) :])
+    if counts and int(counts[1]) != int(counts[2]):
+        return True
+    return bool(re.search(_BUT, sentence[max(0, clause_start) :], re.IGNORECASE))
