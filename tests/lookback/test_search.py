@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from records import turn_of, write
+from records import START, turn_of, write
 
 from coder.lookback.index.search import Found, search
 from coder.lookback.index.words import terms_of, tokenizable
@@ -259,6 +259,17 @@ def test_a_record_of_impossible_numbers_is_left_out_and_hides_no_other(home: Pat
     write(directory, "a", [turn_of("zebra", "striped", turn=10**30)])
     write(directory, "b", [turn_of("zebra", "striped")])
     assert find(home, directory, "zebra") == ["b"]
+
+
+def test_a_record_of_impossible_times_and_nestings_hides_no_other(home: Path, directory: Path) -> None:
+    """Year 1 is before the year 0 in some time zones; a call may nest deeper than Python recurses."""
+    early = turn_of("zebra", "striped").replace(START.encode(), b"0001-01-01T00:00:00+23:59")
+    deep = b'{"ts":"x","session_id":"s","type":"action","meta":{"input":' + b"[" * 900 + b"]" * 900
+    write(directory, "a", [early])
+    write(directory, "b", [turn_of("zebra", "striped"), deep + b',"tool":"x","call_id":"1"}}\n'])
+    write(directory, "c", [turn_of("zebra", "striped")])
+    assert {"a", "c"} <= {*find(home, directory, "zebra")}
+    assert find(home, directory, "striped") == find(home, directory, "zebra")
 
 
 def test_deleted_words_leave_the_file_step_by_step(

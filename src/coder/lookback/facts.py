@@ -8,6 +8,7 @@ import msgspec
 
 from coder.protocol import entries
 from coder.protocol.history import HistoryEvent
+from coder.record.log import local_time
 from coder.record.turn_so_far import request_of
 
 _MOST = 10**12  # of one request: sums of a record made by hand stay within what JSON readers take
@@ -65,7 +66,7 @@ class FactCounter:
         now = seconds_of(event.ts)
         facts = self.facts
         if not facts.day and now:
-            facts.day = datetime.fromtimestamp(now).strftime("%Y-%m-%d")  # the person's own day
+            facts.day = local_time(now)[:10]  # the person's own day
         self._count_request(event, now)
         match event.entry:
             case entries.SessionStart(model=model):

@@ -84,7 +84,8 @@ def bring_up_to_date(
     stale.sort(key=lambda record: record.stat.st_mtime_ns)
     for left, record in zip(range(len(stale), 0, -1), stale, strict=True):
         progress(left)
-        with contextlib.suppress(OverflowError):  # numbers that no session has
+        # Numbers and nestings that no session has: one record must not hide the others.
+        with contextlib.suppress(OverflowError, ValueError, RecursionError):
             _update(index, directory, record)
     if stale:
         progress(0)
