@@ -7,6 +7,13 @@ import pytest
 from coder.engine.verify.claims import claim_in
 
 CLAIMS = [
+    "The tests in tests/test_keys.py pass.",
+    "All tests for slugify and keys.py now pass.",
+    "tests/test_keys.py and tests/test_lru.py pass.",
+    "`pytest -q tests/test_lru.py` passes.",
+    "I ran `pytest -q` and it passed.",
+    "`npm run test -- --watch=false` succeeded.",
+    "I ran the doctests and they pass.",
     "All tests pass.",
     "Tests pass.",
     "All 12 tests now pass.",
@@ -51,6 +58,12 @@ CLAIMS = [
     "**所有测试通过**",
 ]
 NO_CLAIMS = [
+    "`pytest -q` passes arguments through.",
+    "make test passes FLAGS to the compiler.",
+    "tests/test_a.py passes a list to f().",
+    "The tests of the parser pass strings in.",
+    "I did not run `pytest -q`.",
+    "If `pytest -q` passes, merge.",
     "The tests do not pass.",
     "Not all tests pass.",
     "No tests pass.",
@@ -137,6 +150,7 @@ def test_other_sentences_are_no_claims(sentence: str) -> None:
 def test_it_is_found_in_a_longer_answer_and_quoted_as_it_stands() -> None:
     answer = "## Summary\n\nFixed `a.py`:\n\n```py\nassert x\n```\n\nAll 3 tests now pass. See `a.py:3`."
     assert claim_in(answer) == "All 3 tests now pass."
+    assert claim_in("**tests/test_my_keys.py passes**") == "tests/test_my_keys.py passes"
 
 
 @pytest.mark.parametrize("text", ["all the " * 4000, "测试已" * 6000, "> " * 9000, "`" * 20_000, "12 " * 300])

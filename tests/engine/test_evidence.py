@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from coder.protocol.entries import CheckRun
-from coder.protocol.events import CommandDone, Evidence, Notice, TurnEnded
+from coder.protocol.events import CommandDone, Evidence, Notice, TurnEnded, VerifyChanged
 from coder.terminal.render.plain import PlainRenderer
 from coder.terminal.render.theme import Theme
 from coder.texts import Texts
@@ -74,6 +74,10 @@ CASES: list[tuple[list[Any], str]] = [
         f"Partly verified: `{SOME}` passed after the last edit, run by the model · app.py",
     ),
     (
+        [EDIT, run(f"{TESTS} 2>&1 | tail -2")],
+        "Verified: `pytest -q` passed after the last edit, run by the model · app.py",
+    ),
+    (
         [EDIT, run(".venv/bin/ruff check .")],
         f"{NOT_CHECKED} · also run: `.venv/bin/ruff check .` (passed) · app.py",
     ),
@@ -127,6 +131,46 @@ def test_who_asks_for_a_run_and_gets_a_claim_hears_of_it(checks: Project) -> Non
     assert line(driver).endswith("no test was seen to pass after the last edit")
     driver = play(checks, [run(TESTS), {"text": "All tests pass."}], "please run the tests")
     assert not [event for event in of(driver.seen, Notice) if event.evidence]
+
+
+@pytest.mark.parametrize("mode", ["default", "auto-edit"])
+def test_a_whole_run_of_the_model_is_not_repeated(checks: Project, mode: str) -> None:
+    """Nor is one refused that the person named and the model has run, whatever it cut off the output."""
+    checks.write("pyproject.toml", "")
+    for asked, command in (("run the tests", TESTS), (f"verify with `{SOME}`", SOME)):
+        driver = play(checks, [EDIT, run(f"{command} 2>&1 | tail -2"), {"text": "done"}], asked, mode=mode)
+        assert of(driver.seen, VerifyChanged) == []
+        assert [e for e in of(driver.seen, Notice) if e.level == "warning"] == []
+
+
+def test_a_failure_behind_tail_is_looked_at_as_a_whole(checks: Project) -> None:
+    checks.write("pyproject.toml", "")
+    steps = [EDIT, run("echo 1 failed > outcome"), run(f"{TESTS} | tail -1"), {"text": "no"}, {"text": "no"}]
+    driver = play(checks, steps, "run the tests")
+    assert [event.state for event in of(driver.seen, VerifyChanged)] == ["started", "failed"]
+
+
+def test_who_ran_the_whole_is_told_apart_from_who_ran_a_part(checks: Project) -> None:
+    checks.write("pyproject.toml", "")
+    driver = play(checks, [EDIT, run(SOME), {"text": "done"}], mode="auto-edit")
+    assert line(driver) == "Verified: `pytest -q` passed after the last edit · app.py"
+    assert [run.by for run in of(driver.seen, TurnEnded)[0].evidence.runs] == ["model", "coder"]
+
+
+def test_a_claim_about_changes_of_an_earlier_turn_is_marked(checks: Project) -> None:
+    claim = {"text": "All tests pass."}
+    driver = play(checks, [EDIT, {"text": "edited"}, claim], "do it", "go on")
+    assert [bool(event.evidence.claim) for event in of(driver.seen, TurnEnded)] == [False, True]
+    driver = play(checks, [EDIT, run(TESTS), {"text": "edited"}, claim], "do it", "go on")
+    assert of(driver.seen, TurnEnded)[1].evidence is None
+
+
+def test_the_model_hears_with_the_next_message_that_the_check_passed(checks: Project) -> None:
+    checks.write("pyproject.toml", "")
+    with ScriptedServer([EDIT, {"text": "done"}, {"text": "ok"}]) as server:
+        drive(checks, server.url, ["do it", "go on"], mode="auto-edit")
+        said = server.chats[-1]["messages"][-1]["content"]
+    assert said == "go on\n\n<note>\nAfter your last answer `pytest -q` ran and passed.\n</note>"
 
 
 def test_a_cancelled_or_failed_turn_has_its_line_too(checks: Project) -> None:

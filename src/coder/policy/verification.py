@@ -75,12 +75,16 @@ def may_run(line: str, root: Path, allow: Collection[str] = ()) -> bool:
 
 
 def _is_narrower(line: str, root: Path) -> bool:
-    # Only spaces: a newline begins another command.
-    line = re.sub(r" \| (?:tail|head)(?: -n)? -?[0-9]+\Z", "", line.strip(" ")).removesuffix(" 2>&1")
-    found = re.fullmatch(_NARROW, line)
+    found = re.fullmatch(_NARROW, without_tail(line))
     if found is None:
         return False
     return all(_inside(root, operand.split("::")[0]) for operand in found[1].split())
+
+
+def without_tail(line: str) -> str:
+    """The line without `2>&1` and `| tail -5`, which show only a part of what it prints."""
+    # Only spaces: a newline begins another command.
+    return re.sub(r" \| (?:tail|head)(?: -n)? -?[0-9]+\Z", "", line.strip(" ")).removesuffix(" 2>&1")
 
 
 def in_directories(commands: Collection[tuple[str, str]]) -> str:

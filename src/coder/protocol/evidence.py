@@ -53,7 +53,7 @@ def _shown(evidence: Evidence, verification: Verification, why: Said) -> Said:
         return _files("verify.changed_since", evidence.unchecked, command=command)
     if status == "passed":
         whole = [run.by for run in tests if run.state == "passed" and not run.part]
-        by_model = whole[-1:] == ["model"]
+        by_model = whole[-1:] != ["coder"]  # none: a part that the person named
         return Phrase("verify.by_model" if by_model else "verify.passed", command=command)
     if tests:
         run = tests[-1]

@@ -26,6 +26,15 @@ _WHICH = (
 _TESTS = (
     rf"{_WHICH}(?:(?:doc|unit)?tests?|test[- ]?(?:suite|cases?)|suite|specs|pytest|unittests?)(?:\s+suite)?"
 )
+# Where they are: "the tests in tests/test_a.py and b.py".
+_PLACE = r"[\w./:\[\]-]+"
+_WHERE = rf"\s+(?:in|of|for|from|under)\s+(?:the\s+)?{_PLACE}(?:(?:,|\s+and)\s+{_PLACE}){{0,4}}"
+# A test file, or a command that runs tests, as the subject.
+_NAMED = (
+    r"(?:(?:[\w.-]+/)*(?:tests?[\w-]*|[\w-]+[_.]test)\.\w+"
+    rf"|(?:{_PLACE}\s+(?:-m\s+|run\s+)?)?(?:pytest|unittest|tox|nox)(?:\s+{_PLACE}){{0,6}}"
+    rf"|(?:cargo|go|npm|pnpm|yarn|make|gradle|mvn)\s+(?:-\w+\s+|run\s+)?test(?:\s+[\w./:=-]+){{0,6}})"
+)
 _NOW = (
     r"(?:\s+(?:now|all|still|also|again|successfully|cleanly|are|is|both|have|has|been|should've|run|ran|and"
     r"|to)){0,6}"
@@ -34,11 +43,14 @@ _CLAIMS = (
     rf"\b{_TESTS}(?:\s+\([^)]*\)|\s+(?:in|for|under)\s+\S+)?{_NOW}\s+(?:pass(?:es|ed|ing)?|green|succeed(?:s|ed)?"
     rf"|ok)\b(?!\s*(?:through|on to|in\b|along|down|[`'\[{{]|(?:an?|no|its|their|this|that|it|them)\b"
     rf"|None|null|True|False|(?:the )?(?:value|argument|parameter|path|flag))|-)",
+    # The verb ends its clause: "pytest passes options to plugins" is none.
+    rf"(?<![\w/.-])(?:{_TESTS}{_WHERE}|`?{_NAMED}`?){_NOW}\s+(?:pass(?:es|ed)?|green|succeed(?:s|ed)?)"
+    r"(?=\s*(?:$|[.,;:!)]|(?:now|again|too|here|cleanly|and|with|after)\b))",
     r"\b\d+(?:\s*/\s*\d+)?\s+(?:tests?\s+)?pass(?:ed|ing)\b(?:\s*,\s*(?:0|no) fail\w*)?",
     r"\btests?:\s*(?:all\s+)?(?:pass(?:ed|ing)?|green)\b",
     r"\beverything\s+(?:now\s+)?(?:passes|is (?:now )?(?:green|passing))\b",
-    rf"\b(?:ran|re-?ran|executed)\s+{_TESTS}.{{0,40}}\b(?:pass(?:es|ed|ing)?|green|success\w*|no (?:failures"
-    rf"|errors))\b",
+    rf"\b(?:ran|re-?ran|executed)\s+(?:{_TESTS}|`?{_NAMED}`?).{{0,40}}"
+    r"\b(?:pass(?:es|ed|ing)?|green|success\w*|no (?:failures|errors))\b",
     r"\bverified\s+(?:by|with|using|via)\s+(?:running\s+)?(?:the\s+)?(?:full\s+)?`?(?:tests?|test suite"
     r"|pytest|unittest"
     r"|cargo test|go test|npm test)\b",
@@ -86,7 +98,7 @@ def claim_in(answer: str) -> str:
     text = re.sub(_FENCES, "\n", text)
     text = re.sub(r"`((?:pytest|unittest|\w+ test|tests?)(?: -\w+)*)`", r"\1", text)
     text = re.sub(_QUOTES, "\0", text)
-    text = re.sub(r"[*_]{1,3}(?=\S)|(?<=\S)[*_]{1,3}", "", text)
+    text = re.sub(r"\*{1,3}(?=\S)|(?<=\S)\*{1,3}|(?<!\w)_{1,3}(?=\S)|(?<=\S)_{1,3}(?!\w)", "", text)
     for sentence in re.split(_SENTENCES, text):
         if len(sentence) <= _SENTENCE and "\0" not in sentence and _is_claim(sentence.strip()):
             return " ".join(sentence.split())[:_MOST].strip("-# ")

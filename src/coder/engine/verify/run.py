@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Literal
 
@@ -17,7 +18,7 @@ from coder.engine.verify.words import named, refused
 from coder.policy.check_lines import checks_in
 from coder.policy.decide import decide
 from coder.policy.verification import WHITELIST as WHITELIST
-from coder.policy.verification import is_document, same_check
+from coder.policy.verification import is_document, same_check, without_tail
 from coder.protocol import entries
 from coder.protocol.events import Evidence, Notice, ToolOutput, Verification, VerifyChanged
 from coder.protocol.messages import tool_call
@@ -149,6 +150,7 @@ async def _attempt(session: Session, turn: Turn, command: str) -> bool:
     if exit_code == 0:
         session.checked[command] = failing(result)
         ended("passed", result.detail)
+        session.tell_next(f"After your last answer `{command}` ran and passed.")
         return False
     if why := environment_fault(command, result, agent.root, turn.edited):
         phrase = Phrase("verify.environment", command=command, why=why)
@@ -160,11 +162,20 @@ async def _attempt(session: Session, turn: Turn, command: str) -> bool:
     turn.unverified_answers.append(turn.answer)
     last = turn.checks.runs > agent.config.workflow.max_verify_attempts
     session.add_note(
-        f"Verification with `{command}` failed (exit code {exit_code}):\n\n{result.for_model[-_OUTPUT:]}\n\n"
+        f"Verification with `{command}` failed (exit code {exit_code}):\n\n{_end_of(result.for_model)}\n\n"
         f"{_SINCE[_since_when(now, before)]} {_LAST if last else _REPAIR}",
         "verify",
     )
     return True
+
+
+def _end_of(output: str) -> str:
+    """The last whole lines of a failing check, without the exit code, which is said before them."""
+    output = re.sub(r"\Aerror: exit code \d+\n", "", output)
+    if len(output) <= _OUTPUT:
+        return output
+    end = output[-_OUTPUT:]
+    return f"[… the beginning is left out …]\n{end.partition(chr(10))[2] or end}"
 
 
 def _since_when(now: frozenset[str], before: frozenset[str] | None) -> str:
@@ -197,8 +208,12 @@ def saw_command(session: Session, turn: Turn, line: str, result: ToolResult) -> 
     runs = checks_in(line, int(result.meta["exit_code"]), result.for_model)
     if runs and (result.ok or not environment_fault(line, result, root, turn.edited)):
         turn.checks.saw_run(runs)
-    command = same_check(line, root, _allow(session))
-    words = line.split()
+    whole = without_tail(line)
+    cut = whole != line.strip(" ").removesuffix(" 2>&1")
+    if cut and [run.state for run in runs] != ["passed"]:
+        return  # the exit code is `tail`'s, and some of the failures may not be shown
+    command = same_check(whole, root, _allow(session))
+    words = whole.split()
     if (
         not command and words and words[0] in turn.words.said
     ):  # else it is not named there: spare the patterns
@@ -215,7 +230,7 @@ def saw_command(session: Session, turn: Turn, line: str, result: ToolResult) -> 
 def saw_shell_changes(session: Session, line: str, paths: Iterable[str]) -> list[str]:
     """What a command changed of the project: a check's own products and caches are no such change."""
     turn = session.turn
-    if turn is None or same_check(line, session.agent.root, _allow(session)):
+    if turn is None or same_check(without_tail(line), session.agent.root, _allow(session)):
         return []
     changed = [path for path in paths if not _CACHES.intersection(path.split("/"))]
     saw_changes(session, turn, changed)
@@ -246,14 +261,21 @@ def evidence_of(session: Session, turn: Turn) -> Evidence | None:
 
 def _claim(session: Session, turn: Turn) -> str:
     """What the model says of passing tests. Where nothing was changed an earlier run may show it, so that
-    only an answer to "run the tests" is looked at."""
+    only an answer to "run the tests" is looked at, and one that follows changes which nothing has checked."""
     from coder.engine.verify.claims import claim_in
 
     if turn.checks.tests_passed or turn.status != "ok":
         return ""
-    if not turn.checks.touched and (session.checked or not asked_for(turn.words.said)):
-        return ""
+    if not turn.checks.touched:
+        passed = any(not failed for failed in session.checked.values())
+        if passed or not (_left_unchecked(session) or asked_for(turn.words.said)):
+            return ""
     return claim_in(turn.answer)
+
+
+def _left_unchecked(session: Session) -> bool:
+    """Whether the last turn that changed files left some that nothing has checked."""
+    return session.shown is not None and bool(session.shown[0].unchecked)
 
 
 def tell_evidence(session: Session, turn: Turn, evidence: Evidence) -> None:
