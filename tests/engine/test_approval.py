@@ -9,6 +9,7 @@ import pytest
 
 from coder.protocol.events import ApprovalRequested, Notice, TurnEnded
 from coder.protocol.ops import ApprovalReply, Cancel
+from coder.tools.text.hunks import Review
 from kit import ScriptedServer
 from kit.calls import bash
 from kit.driving import Driver, Project, drive, of
@@ -208,3 +209,30 @@ def test_nobody_is_asked_about_what_cannot_be_done(project: Project) -> None:
     assert of(driver.seen, ApprovalRequested) == []
     assert [event["content"][:6] for event in project.of_type("observation")] == ["error:", "error:"]
     assert (project.cwd / "notes.txt").read_text(encoding="utf-8") == "unread\n"
+
+
+def test_what_was_left_of_a_change_is_told_numbered_as_it_is_and_kept_in_the_ledger(project: Project) -> None:
+    project.write("a.txt", "".join(f"line {n}\n" for n in range(1, 31)))
+    changed = "".join({3: "a\nb\n", 28: "last\nend\n"}.get(n, f"line {n}\n") for n in range(1, 31))
+    read = {"name": "read", "arguments": {"path": "a.txt"}}
+    write = {"name": "write", "arguments": {"path": "a.txt", "content": changed}}
+
+    def answer(event: ApprovalRequested) -> ApprovalReply:
+        review = Review(str(event.subject))
+        review.leave("three stays")
+        review.take()
+        return review.reply(event)
+
+    async def scenario(url: str) -> str:
+        driver = Driver(project, url, can_ask=True)
+        driver.start()
+        await driver.send("go", answer)
+        ledger = driver.engine.agent.session.ledger.whole_text()
+        await driver.close()
+        return ledger
+
+    with ScriptedServer([{"calls": [read, write]}, {"text": "done"}]) as server:
+        ledger = asyncio.run(scenario(server.url))
+    told = server.chats[1]["messages"][-1]["content"]
+    assert "@@ -25,6 +25,7 @@" in told
+    assert "- of write: Hunk 1 of 2 (a.txt @@ -1,6 +1,7 @@) was refused by the person: three stays" in ledger

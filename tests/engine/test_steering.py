@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 
 from coder.protocol.events import CommandDone, InputDone, Steered
-from coder.protocol.ops import Cancel, Query, Steer
+from coder.protocol.ops import Cancel, Query, SetOperatingMode, Steer
+from coder.record.log import read_log
+from coder.record.replay import replay
+from coder.record.turn_so_far import NewestTurn
 from kit import ScriptedServer
 from kit.calls import bash
 from kit.driving import Driver, Project, during_a_call, of
@@ -38,6 +41,36 @@ def test_what_a_cancelled_turn_did_not_hear_is_given_back(project: Project) -> N
     driver = during_a_call(project, [CALLS, DONE], Steer("too late"), Cancel())
     assert heard(driver) == [("too late", False)]
     assert "too late" not in str(project.events())
+
+
+def test_what_was_heard_outlives_a_summary_that_forgets_it(project: Project) -> None:
+    project.configure(workflow={"require_todo_for_complex": False}, runtime={"context_window": 7000})
+    project.write("long.txt", "\n".join(f"word{n} and more of it" for n in range(700)))
+    read = {"calls": [{"name": "read", "arguments": {"path": "long.txt", "limit": 350}}]}
+    more = {"calls": [{"name": "read", "arguments": {"path": "long.txt", "offset": 350}}]}
+    summary = {"text": "## Goal\nshort"}
+    driver = during_a_call(project, [CALLS, read, more, summary, DONE], Steer("call it lead, not prefix"))
+    after = driver.chats[-1]["messages"]
+    assert "## Goal\nshort" in after[1]["content"]
+    since = "Said by the person since, while it was worked on:\n\ncall it lead, not prefix\n</request>"
+    assert since in after[1]["content"]
+    assert [m for m in after[2:] if m["content"] == "call it lead, not prefix"] == []
+    newest = NewestTurn()
+    for event in read_log(project.logs()[0]):
+        newest.take(event)
+    assert newest.so_far.heard == ["call it lead, not prefix"]
+
+
+def test_a_mode_that_comes_while_a_turn_runs_is_told_before_the_next_step(project: Project) -> None:
+    driver = during_a_call(project, [CALLS, CALLS, DONE], SetOperatingMode("plan"), Steer("now think"))
+    first, second, third = ([m["content"] for m in chat["messages"]] for chat in driver.chats)
+    assert "Operating mode yolo" in first[-1]
+    note, words = second[len(first) :][-2:]
+    assert note.startswith("<note>\nFrom now on: Operating mode plan")
+    assert words == "now think"
+    assert second == third[: len(second)]
+    assert "From now on" not in str(third[len(second) :])
+    assert [m.content for m in replay(read_log(project.logs()[0])).messages][: len(third)] == third
 
 
 def test_no_turn_no_hearing(project: Project) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from coder.engine.git_state import GitState
 from coder.policy.scratch import scratch_of
 from coder.policy.shell import judge as shell
 from coder.policy.shell.verdict import ShellVerdict
@@ -211,6 +213,38 @@ def test_branch_and_changed_files_come_with_the_first_message_alone(project: Pro
     first, second = (chat["messages"][-1]["content"] for chat in driver.chats)
     assert "git: branch topic, 3 changed files." in first
     assert "git:" not in second
+
+
+def test_branch_and_changed_files_are_looked_at_anew_for_a_new_session_and_after_a_rewind(
+    project: Project,
+) -> None:
+    git(project, "init", "-b", "topic")
+    inputs = ["hi", "!touch one", "/new", "hi", "!touch two", "/rewind 1", "hi"]
+    driver = play(project, [{"text": "ok"}] * 3, inputs)
+    told = [words.partition("git: ")[2].partition(".")[0] for words in map(last_message, driver.chats)]
+    assert told == [f"branch topic, {n}" for n in ("no changed files", "1 changed file", "2 changed files")]
+
+
+def last_message(chat: dict[str, Any]) -> str:
+    return str(chat["messages"][-1]["content"])
+
+
+def test_what_git_says_too_late_for_the_first_message_is_told_as_of_then(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git(project, "init", "-b", "topic")
+    asks, waits, answered = GitState._told, GitState.wait, threading.Event()
+    monkeypatch.setattr(GitState, "_told", lambda self: answered.wait() and asks(self))
+
+    def wait(self: GitState) -> None:
+        if self.late:  # the second message
+            answered.set()
+            waits(self)
+
+    monkeypatch.setattr(GitState, "wait", wait)
+    first, second = map(last_message, play(project, [{"text": "ok"}] * 2, ["hi", "again"]).chats)
+    assert "git: " not in first
+    assert "When the session began: git: branch topic, no changed files." in second
 
 
 def test_a_repository_starts_no_program_when_it_is_looked_at(project: Project) -> None:

@@ -91,17 +91,26 @@ def plain(text: str) -> str:
 
 
 def with_request(
-    summary: str, request: str, kept: Sequence[Message], keep_whole: Callable[[str], str]
+    summary: str, said: Sequence[str], kept: Sequence[Message], keep_whole: Callable[[str], str]
 ) -> str:
-    """The summary with the current request, unless a kept message holds it. `keep_whole` moves a long one to
-    a file and returns a reference."""
-    if any(message.role == "user" and message.content.startswith(request) for message in kept):
-        return summary
-    if len(request) > _REQUEST:
-        head, tail = request[: 2 * _REQUEST // 3], request[-_REQUEST // 3 :]
-        note = f"[… {len(request) - _REQUEST} characters left out{keep_whole(request)} …]"
-        request = f"{head}\n{note}\n{tail}"
-    return with_part(summary, "request", f"The person's request, which is being worked on:\n{request}")
+    """The summary with the current request and what the person said while it was worked on, except what a
+    kept message holds. `keep_whole` moves a long one to a file and returns a reference."""
+    held = [message.content for message in kept if message.role == "user"]
+    request, *more = (
+        "" if any(content.startswith(text) for content in held) else _bounded(text, keep_whole)
+        for text in said
+    )
+    parts = [f"The person's request, which is being worked on:\n{request}"] if request else []
+    if later := [text for text in more if text]:
+        parts += ["Said by the person since, while it was worked on:", *later]
+    return with_part(summary, "request", "\n\n".join(parts))
+
+
+def _bounded(text: str, keep_whole: Callable[[str], str]) -> str:
+    if len(text) <= _REQUEST:
+        return text
+    head, tail = text[: 2 * _REQUEST // 3], text[-_REQUEST // 3 :]
+    return f"{head}\n[… {len(text) - _REQUEST} characters left out{keep_whole(text)} …]\n{tail}"
 
 
 def with_part(summary: str, tag: str, text: str) -> str:

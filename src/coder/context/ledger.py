@@ -67,6 +67,9 @@ class Ledger:
             case Approval(answer="no" | "always", because="") if entry.tool != "review":  # its undo is told
                 reason = f": {entry.reason}" if entry.reason else ""
                 self._decided(f"{entry.answer} to {entry.tool} {entry.subject}{reason}")
+            case Approval(answer="yes", because="", reason=reason) if reason and entry.tool != "review":
+                for line in reason.splitlines():  # one for each part that was left or changed
+                    self._decided(f"of {entry.tool}: {line}")
             case Undo(undone_turn=None, redone_turn=None, hunks=hunks, action=action):
                 what = f"took back parts of the changes: {', '.join(hunks)}"
                 self._decided(what if action == "undo" else "put back the parts taken back last")

@@ -22,6 +22,7 @@ from coder.protocol.ops import ApprovalReply
 from coder.texts import Joined, Phrase, Said, one_line
 from coder.tools.base import Preview, Tool, ToolResult, denied, failed, is_mcp
 from coder.tools.patch import Patch
+from coder.tools.text.hunks import diff_of, hunks_of, renumbered
 
 if TYPE_CHECKING:
     from coder.mcp.tools import McpTool
@@ -287,7 +288,8 @@ async def _apply_amended(session: Session, tool: Tool, preview: Preview, reply: 
     if strange := sorted(set(Patch.paths(patch)) - set(Patch.paths({"patch": preview.subject}))):
         return failed(f"nothing was applied: the amended diff names other files: {', '.join(strange)}")
     result = await Patch().run(patch, session.context, lambda _text: None)
-    applied = reply.amended[:_MOST_SHOWN] + ("\n…" if len(reply.amended) > _MOST_SHOWN else "")
+    applied = diff_of(renumbered(hunks_of(reply.amended))) or reply.amended
+    applied = applied[:_MOST_SHOWN] + ("\n…" if len(applied) > _MOST_SHOWN else "")
     told = (
         f"The person took only a part of this change.\n{reply.reason}\nApplied instead:\n{applied}"
         if result.ok

@@ -160,7 +160,7 @@ def _around(session: Session, turn: Turn | None, kept: list[Message], room: floa
     """The engine's parts beside a summary. `room`: tokens that the kept messages leave free."""
     text = with_part("", "memory", _memories(session))
     if turn is not None:
-        text = with_request(text, turn.text, kept, partial(kept_whole, session))
+        text = with_request(text, [turn.text, *turn.heard], kept, partial(kept_whole, session))
     text = with_part(text, "ledger", _ledger_text(session, room))
     # Between turns the mode is said with the next message.
     return text if turn is None else with_part(text, "note", rules_note(session))

@@ -25,10 +25,14 @@ class GitState:
     """The result of the query, once available."""
 
     def __init__(self, root: Path, environment: Mapping[str, str]) -> None:
-        """Starts the query in a thread."""
-        self.text = ""
         self._root, self._environment = root, environment
         self._asked: subprocess.Popen[bytes] | None = None
+        self.start()
+
+    def start(self) -> None:
+        """Start the query in a thread; once it was told, it may be started again."""
+        self.text, self.told = "", False
+        self.late = False  # the message that waited for it went without
         self._done = threading.Event()
         threading.Thread(target=self._ask, daemon=True).start()
 

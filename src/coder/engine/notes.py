@@ -62,10 +62,15 @@ def _commands(agent: Agent) -> str:
 
 
 async def settle_git(session: Session) -> None:
-    """Wait briefly for the git query of the session's start."""
+    """Wait briefly for the git query of the session's start; ask anew where that is long ago."""
     state = session.agent.git_state
-    if state is not None and not session.told_git and not state.done:
+    if state is None or session.told_git:
+        return
+    if state.told:  # before a rewind, or to the session before this one
+        state.start()
+    if not state.done:
         await asyncio.to_thread(state.wait)
+        state.late = state.late or not state.done
 
 
 def with_notes(session: Session, text: str) -> str:
@@ -76,9 +81,11 @@ def with_notes(session: Session, text: str) -> str:
     if session.told_rules != rules:
         session.told_rules = rules
         notes.append(rules)
-    if agent.git_state is not None and not session.told_git and agent.git_state.done:
-        session.told_git = True
-        notes += [agent.git_state.text] if agent.git_state.text else []
+    state = agent.git_state
+    if state is not None and not session.told_git and state.done:
+        session.told_git = state.told = True
+        if state.text:
+            notes.append(f"When the session began: {state.text}" if state.late else state.text)
     if agent.ide is not None and (seen := agent.ide.context.next_note()):
         notes.append(seen)
     notes += session.job_notes()
@@ -109,6 +116,14 @@ def rules_note(session: Session) -> str:
         if may_run(f"{check} tests/x.py", agent.root):
             note += " So does a part of it, with files or tests named."
     return note
+
+
+def tell_changed_rules(session: Session) -> None:
+    """Before a step: the person may have changed the operating mode while the turn runs."""
+    rules = rules_note(session)
+    if session.told_rules != rules:
+        session.told_rules = rules
+        session.add_note(f"<note>\nFrom now on: {rules}\n</note>", "rules")
 
 
 def tell_nested_instructions(session: Session) -> None:

@@ -15,7 +15,13 @@ from typing import Any
 from coder.engine.answer import Answer, ask_model
 from coder.engine.fitting import crowded, too_long
 from coder.engine.guards import GUARDS, session_turns, stopped
-from coder.engine.notes import rules_note, settle_git, tell_nested_instructions, with_notes
+from coder.engine.notes import (
+    rules_note,
+    settle_git,
+    tell_changed_rules,
+    tell_nested_instructions,
+    with_notes,
+)
 from coder.engine.plan import start_with_todos, without_pastes
 from coder.engine.routing import choose_model
 from coder.engine.session import Session
@@ -219,6 +225,7 @@ async def _steps(session: Session, turn: Turn) -> None:
             if stop := await guard(session, turn):
                 turn.status, turn.reason = stop
                 return
+        tell_changed_rules(session)
         await _hear_person(session, turn)
         try:
             answer = await ask_model(session, turn)
@@ -269,6 +276,7 @@ async def _hear_person(session: Session, turn: Turn) -> None:
         heard = fits and await _blocked_by_hook(session, text) is None
         if heard:
             session.add_note(message, "person")
+            turn.heard.append(redact(text))
             typed = redact(without_pastes(text, [valid_text(piece).strip() for piece in op.pasted]))
             turn.words = Words(f"{turn.words.typed}\n\n{typed}", f"{turn.words.said}\n\n{typed}")
         del turn.steers[0]  # only now: a turn that is cancelled meanwhile gives it back

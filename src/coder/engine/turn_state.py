@@ -71,6 +71,7 @@ class Turn:
         self.made_room_at = -1  # the step at which the provider last rejected the prompt as too long
         self.loops = LoopWatch()
         self.steers: list[Steer] = []  # what the person said meanwhile, for the next step
+        self.heard: list[str] = []  # of it what the model has been told
         self.hears = True  # until the turn ends
         self.model = ""  # for the whole prompt
         self.models_tried: list[str] = []
@@ -91,7 +92,7 @@ class Turn:
         turn.steps, turn.usage, turn.cost = so_far.steps, so_far.usage, so_far.cost
         turn.edited = set(so_far.edited)
         turn.changed_by_commands = set(so_far.checks.touched) - turn.edited
-        turn.unverified_answers = list(so_far.unverified_answers)
+        turn.unverified_answers, turn.heard = list(so_far.unverified_answers), list(so_far.heard)
         turn.checks, turn.continuations = so_far.checks, so_far.continuations
         return turn
 

@@ -119,6 +119,7 @@ class TurnSoFar(msgspec.Struct):
     model: str = ""
     answer: str = ""  # the newest
     unverified_answers: list[str] = []
+    heard: list[str] = []  # of the person, while it ran
 
 
 class NewestTurn:
@@ -154,6 +155,8 @@ class NewestTurn:
                     turn.unverified_answers.append(turn.answer)
             case TurnEnd(evidence=Evidence() as evidence, verification=verification):
                 self.shown = evidence, verification
+            case Note(reason="person"):
+                turn.heard.append(event.content)
             case Note(reason=reason) if reason in _CONTINUED:
                 turn.continuations += 1
             case Routing(model=model):

@@ -138,3 +138,20 @@ def diff_of(hunks: Iterable[Hunk]) -> str:
             names = hunk.names
         lines += [hunk.head, *hunk.body]
     return "\n".join(lines)
+
+
+def renumbered(hunks: Iterable[Hunk]) -> list[Hunk]:
+    """Those of a larger diff with the new lines where they are without the other hunks."""
+    found: list[Hunk] = []
+    shift = 0
+    for hunk in hunks:
+        head = _HEAD.match(hunk.head)
+        if head is None:
+            continue
+        if found and found[-1].names != hunk.names:
+            shift = 0
+        old, new = (sum(line[:1] in (" ", own, "") for line in hunk.body) for own in "-+")
+        start = int(head[1]) + shift + (not old) - (not new)  # no lines: counted from the one before
+        found.append(Hunk(hunk.names, f"@@ -{head[1]},{old} +{start},{new} @@", hunk.body))
+        shift += new - old
+    return found
