@@ -92,6 +92,7 @@ def test_the_first_sentence_is_found() -> None:
     asked = "Rename e.g. the parser's entry. Then update the docs. And the tests."
     assert first_todos(asked) == ["Rename e.g. the parser's entry."]
     assert first_todos("你好。请重构登录页，并且迁移接口。谢谢！") == ["请重构登录页，并且迁移接口。"]
+    assert first_todos("看 @shot.png，下面是报错：\n让它返回空字符串") == ["让它返回空字符串"]
     assert len(first_todos("word " * 200)[0]) == 200
     assert len(first_todos("\n".join(f"{n}. item" for n in range(1, 30)))) == 10
 

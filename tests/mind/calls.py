@@ -81,6 +81,7 @@ CALLS = [
     ),
     Call("Claude", "View", {"file_path": "src/app.py"}, "read", GREETING),
     Call("Gemini", "read_file", {"absolute_path": "{root}/README.md"}, "read", "# Sample"),
+    Call("GPT", "view_image", {"path": "README.md"}, "read", "# Sample"),
     Call("Gemini", "default_api.read_file", {"path": "README.md", "limit": None}, "read", "# Sample"),
     Call("Gemini", "default_api:read_file", {"path": "README.md"}, "read", "# Sample"),
     Call("GPT", "functions.read", {"path": "README.md"}, "read", "# Sample"),

@@ -170,7 +170,10 @@ def test_all_edits_or_none_and_all_faults_at_once(world: World) -> None:
     ]
     result = world.call(Edit(), path="a.py", edits=edits)
     assert result.for_model.startswith("error: nothing was changed. edit 2: old_string occurs 2 times")
-    assert "\nedit 3: old_string is not in a.py; the nearest text is:\n4\tthree\nCopy" in result.for_model
+    assert (
+        "\nedit 3: old_string is not in a.py; the nearest text is:\n4\tthree\nIf that is meant"
+        in result.for_model
+    )
     assert path.read_bytes() == b"one\ntwo\ntwo\nthree\n"
     assert world.journal.told == []
 

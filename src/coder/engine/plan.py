@@ -138,7 +138,9 @@ def first_todos(text: str) -> list[str]:
 
 def _first_sentence(text: str) -> str:
     sentences = [found.strip() for found in re.findall(_SENTENCE, text.strip()) if found.strip()]
-    return next((s for s in sentences if not re.match(_GREETING, s)), " ".join(text.split()))
+    asks: list[str] = [s for s in sentences if not re.match(_GREETING, s)] or [" ".join(text.split())]
+    # "Here is the error:" only announces what is pasted below it.
+    return next((s for s in asks if not s.endswith((":", "："))), asks[0])
 
 
 async def start_with_todos(session: Session, turn: Turn) -> None:

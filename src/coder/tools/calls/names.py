@@ -28,7 +28,8 @@ NAMESPACES = words(
 TOOLS = _table(
     {
         "read": "readfile readfiles view viewfile cat openfile open fileread getfile getfilecontent "
-        "getfilecontents filecontents readtextfile fsread showfile loadfile readmanyfiles viewcode",
+        "getfilecontents filecontents readtextfile fsread showfile loadfile readmanyfiles viewcode "
+        "viewimage readimage openimage",
         "list": "ls listdir listdirectory listfiles listfolder dir viewdirectory readdir readdirectory "
         "directorylist listdircontents getdirectorycontents printtree",
         "glob": "findfiles globfiles filesearch globsearch findfile findbyname fileglob find",

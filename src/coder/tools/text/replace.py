@@ -190,5 +190,7 @@ def _not_found(file: TextFile, old: str, name: str) -> ToolResult:
     elif near is None:
         reason += ", nor anything like it; read the file and copy the text exactly"
     else:
-        reason += f"; the nearest text is:\n{clean(numbered(lines, *near))}\nCopy it exactly as it stands"
+        reason += (
+            f"; the nearest text is:\n{clean(numbered(lines, *near))}\nIf that is meant, copy it exactly"
+        )
     return failed(reason, Phrase("tool.no_match", path=name), path=name, matches=0)
