@@ -152,6 +152,35 @@ class TestOps:
             asyncio.run(coder.run_agent("go", **options(project, server.url, approve=approve)))
         assert (project.cwd / "a.txt").exists() is made
 
+    @pytest.mark.parametrize(
+        "answer",
+        [{"approved": False}, 1, object(), "nope", ApprovalReply("other", "deny")],  # type: ignore[arg-type] # as a program may
+    )
+    def test_an_answer_that_is_none_is_no_yes(self, project: Project, answer: Any) -> None:
+        with (
+            ScriptedServer([{"calls": [bash("touch a.txt")]}, {"text": "done"}]) as server,
+            pytest.raises((TypeError, ValueError)),
+        ):
+            asyncio.run(coder.run_agent("go", **options(project, server.url, approve=lambda event: answer)))
+        assert not (project.cwd / "a.txt").exists()
+
+    def test_an_answer_is_about_what_was_asked(self, project: Project) -> None:
+        """Whatever id it has: nobody else would answer."""
+        with ScriptedServer([{"calls": [bash("touch a.txt")]}, {"text": "done"}]) as server:
+            given = options(project, server.url, approve=lambda event: ApprovalReply("other", "yes"))
+            asyncio.run(coder.run_agent("go", **given))
+        assert (project.cwd / "a.txt").exists()
+
+    @pytest.mark.parametrize("op", ["hello", None, ApprovalReply("x", "deny"), SetOperatingMode("root")])  # type: ignore[arg-type] # as a program may
+    def test_what_is_no_op_is_not_taken(self, project: Project, op: Any) -> None:
+        async def scenario(url: str) -> None:
+            async with coder.create_agent_session(**options(project, url)) as session:
+                with pytest.raises(ValueError, match=r"Expected|Invalid"):
+                    await session.submit(op)
+
+        with ScriptedServer([]) as server:
+            asyncio.run(scenario(server.url))
+
     def test_limits_and_sampling(self, project: Project) -> None:
         with ScriptedServer([{"text": "hi"}]) as server:
             more = {"temperature": 0.25, "tokenizer": "cl100k_base"}
@@ -240,6 +269,17 @@ class TestTools:
 
         (told,) = self.call(project, [odd], {"name": "odd", "arguments": {}})
         assert told.startswith("error: SystemExit: 3" if leaves else "error: TypeError: Encoding objects")
+
+    def test_nor_does_what_is_no_exception(self, project: Project) -> None:
+        class Skipped(BaseException):
+            """As test runners raise it."""
+
+        @coder.tool(read_only=True)
+        def odd() -> str:
+            """Raise it."""
+            raise Skipped("today")
+
+        assert self.call(project, [odd], {"name": "odd", "arguments": {}}) == ["error: Skipped: today"]
 
     def test_what_cannot_be_offered_is_told_at_once(self, project: Project) -> None:
         with pytest.raises(TypeError, match="the parameter x needs a type"):

@@ -136,7 +136,8 @@ class AgentSession:
             raise
 
     async def submit(self, op: AnyOp) -> None:
-        """Send any op; results arrive in `events`."""
+        """Send any op; results arrive in `events`. Raises `msgspec.ValidationError` for what is none."""
+        op = _checked(op)
         engine = await self._started()
         self._streamed()
         if isinstance(op, Close):
@@ -220,11 +221,7 @@ class AgentSession:
             answer = approve(event)
             if inspect.isawaitable(answer):
                 answer = await answer
-            if not isinstance(answer, ApprovalReply):
-                word = answer if isinstance(answer, str) else "yes" if answer else "no"
-                answer = msgspec.convert({"approval_id": event.approval_id, "answer": word}, _Reply)
-                answer = ApprovalReply(answer.approval_id, answer.answer)
-            engine.submit(answer)
+            engine.submit(_reply(event.approval_id, answer))
         except Exception as error:
             self._failed(engine, error)
 
@@ -258,11 +255,21 @@ class AgentSession:
         await self.close()
 
 
-class _Reply(msgspec.Struct):
-    """Validates the answer of `approve`."""
+def _checked(op: object) -> AnyOp:
+    """Python checks no field when an op is made, and what is no `no` would count as a yes."""
+    checked: AnyOp = msgspec.convert(msgspec.to_builtins(op), AnyOp)
+    return checked
 
-    approval_id: str
-    answer: Literal["yes", "no", "always"]
+
+def _reply(approval_id: str, answer: object) -> AnyOp:
+    """Of what `approve` answers. Anything but the answers that there are is an error: an object is true."""
+    if isinstance(answer, ApprovalReply):  # its id can only be this
+        return _checked(msgspec.structs.replace(answer, approval_id=approval_id))
+    if answer is None or isinstance(answer, bool):
+        return ApprovalReply(approval_id, "yes" if answer else "no")
+    if not isinstance(answer, str):
+        raise TypeError(f"approve answered {answer!r}; it answers True, False, a word or an ApprovalReply")
+    return _checked({"op": "approval_reply", "approval_id": approval_id, "answer": answer})
 
 
 class _Reading:

@@ -46,7 +46,9 @@ class FunctionTool(Tool):
             if isinstance(result, ToolResult):
                 return result
             text = result if isinstance(result, str) else msgspec.json.encode(result).decode("utf-8")
-        except (Exception, SystemExit) as error:  # the author's: the model hears of it and goes on
+        except (KeyboardInterrupt, asyncio.CancelledError):
+            raise
+        except BaseException as error:  # the author's: the model hears of it and goes on
             return failed(f"{type(error).__name__}: {error}")
         return ToolResult(for_model=text, summary=text.split("\n", 1)[0][:200])
 
