@@ -363,6 +363,18 @@ def test_a_page_that_shows_little_is_followed_by_the_next(project: Project, page
         page.wait("panes[0].hits.textContent == '1'")
 
 
+def test_an_answer_that_comes_after_a_jump_is_dropped(project: Project, session: str, page: Browser) -> None:
+    """Else events of another place stand among those that were jumped to."""
+    with viewing(project) as view:
+        opened(page, view, session)
+        page.wait("panes[0].outline && panes[0].ended")
+        place = page.run("panes[0].outline.turns[1].at")
+        page.run(f"(async () => {{ const p = panes[0]; p.load(0); await p.load({place}); }})()")
+        page.wait("panes[0].ended && !panes[0].loading")
+        assert page.run("Math.min(...all('.events article').map((e) => Number(e.dataset.at)))") == place
+        assert page.run("all('article.turn').map((e) => e.id).join()") == "turn-2"
+
+
 def test_all_of_it_by_keyboard(project: Project, session: str, page: Browser) -> None:
     recorded(project, [{"text": "another answer about pelicans"}], "another question")
     with viewing(project) as view:

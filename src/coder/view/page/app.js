@@ -71,6 +71,7 @@ class Pane {
     this.outline = null;
     this.following = null;
     this.loading = null;
+    this.version = 0; // counts loads: an answer to a question before the last one is dropped
     this.slider = made("input", { type: "range", min: 0, max: 0, value: 0, title: texts.replay });
     this.slider.setAttribute("aria-label", texts.replay);
     this.title = made("b", { className: "title" });
@@ -114,17 +115,21 @@ class Pane {
   async load(from) {
     this.from = this.next = from;
     this.ended = false;
+    this.loading = null;
+    this.version += 1;
     this.events.replaceChildren();
     await this.more();
   }
 
   async more() {
     if (this.ended || this.loading) return this.loading;
-    this.loading = ask("events", { s: this.key, from: this.next });
+    const version = this.version;
+    const loading = this.loading = ask("events", { s: this.key, from: this.next });
     try {
-      this.add(await this.loading);
+      const page = await loading;
+      if (version === this.version) this.add(page);
     } finally {
-      this.loading = null;
+      if (this.loading === loading) this.loading = null;
     }
   }
 
@@ -161,7 +166,8 @@ class Pane {
     const [, place] = before[before.length - 1];
     const held = this.body.scrollHeight;
     let at = place, html = "";
-    this.loading = (async () => {
+    const version = this.version;
+    const loading = this.loading = (async () => {
       while (at < this.from) {
         const page = await ask("events", { s: this.key, from: at, n: 50 });
         html += page.html;
@@ -170,10 +176,11 @@ class Pane {
       }
     })();
     try {
-      await this.loading;
+      await loading;
     } finally {
-      this.loading = null;
+      if (this.loading === loading) this.loading = null;
     }
+    if (version !== this.version) return;
     this.events.insertAdjacentHTML("afterbegin", html);
     this.watchImages();
     this.markRewound();
