@@ -51,7 +51,6 @@ class RayEngine:
         self._ray = _connected(address)
         self._jobs = jobs
         self._demand = {"CPU": cpus, "memory": float(memory)}
-        self._supervise = supervise
         self._starting: list[Job] = []
         self._tasks: dict[str, tuple[int, Any]] = {}  # attempt and reference, by id
         self._bundles: dict[tuple[str, bool], Any] = {}
@@ -62,12 +61,12 @@ class RayEngine:
         try:
             needed = self._packages_needed()
             environment = {"pip": needed} if needed else {}
-            # Once, and with one name for all: Ray keeps every function and counts by every name it is given.
-            self._run = self._ray.remote(attempt_on_node).options(
-                name="coder", num_cpus=cpus, memory=memory, max_retries=0, runtime_env=environment
-            )
             self._hub = self._start_hub(limits, environment)
             self._get(self._hub.keep.remote(secrets))
+            # Once, and with one name for all: Ray keeps every function and counts by every name it is given.
+            self._run = self._ray.remote(attempt_on_node(self._hub, supervise)).options(
+                name="coder", num_cpus=cpus, memory=memory, max_retries=0, runtime_env=environment
+            )
         except BaseException:
             self._disconnect()
             raise
@@ -130,7 +129,8 @@ class RayEngine:
             has = self._ray.cluster_resources()
             fits = (has.get(name, 0) // needed for name, needed in self._demand.items() if needed)
             count = max(1, int(min(fits, default=1)))
-            # A few more than fit, so that a worker that is done can take the next one at once.
+            # A few more than fit, so that a worker that is done can take the next one at once. Not many: Ray
+            # looks for a node for what waits again and again.
             self._capacity = count + 1 + count // 8
         return self._capacity
 
@@ -151,8 +151,7 @@ class RayEngine:
                 refused += [News(job.key, job.attempt, what) for what in (done, Ended())]
         expected = self._hub.expect.remote([job for job, _ in ready])
         for job, bundle in ready:
-            words = (self._hub, job.key, job.attempt, bundle, expected, self._supervise)
-            self._tasks[job.key] = job.attempt, self._run.remote(*words)
+            self._tasks[job.key] = job.attempt, self._run.remote(job.key, job.attempt, bundle, expected)
         return refused
 
     def _bundle(self, task: Task) -> list[Any]:

@@ -24,6 +24,8 @@ from coder.batch.limits import Limits
 from coder.batch.mirror import Bundle
 from coder.batch.nursery import Nursery
 
+_GATHER = 0.02  # seconds
+
 Supervise = Callable[[Job, Secrets, Take, Callable[[], bool], Callable[[], Bundle] | None], None]
 
 
@@ -63,6 +65,8 @@ class Hub:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(seconds):
                         await self._changed.wait_for(lambda: self._inbox.urgent)
+        await asyncio.sleep(_GATHER)  # where many end at once, the driver is not woken for each
+        async with self._changed:
             news = self._inbox.drain()
             self._changed.notify_all()
         return news, self._inbox.limits.exhausted
@@ -124,15 +128,18 @@ class Hub:
 _once: list[tuple[Secrets, Any]] = []
 
 
-def attempt_on_node(
-    hub: Any, task: str, attempt: int, bundle: list[Any], _expected: None, supervise: Supervise
-) -> None:
-    """A Ray task. In a thread, because Ray lends the core of a task whose main thread waits for an answer to
-    the next one, and would start a worker for that."""
-    words = (hub, task, attempt, bundle, supervise)
-    thread = threading.Thread(target=_attempt, args=words, daemon=True)
-    thread.start()
-    thread.join()
+def attempt_on_node(hub: Any, supervise: Supervise) -> Callable[[str, int, list[Any], None], None]:
+    """The Ray task; `hub` and `supervise` are sent with it, once."""
+
+    def run(task: str, attempt: int, bundle: list[Any], _expected: None) -> None:
+        # In a thread, because Ray lends the core of a task whose main thread waits for an answer to the next
+        # one, and would start a worker for that.
+        words = (hub, task, attempt, bundle, supervise)
+        thread = threading.Thread(target=_attempt, args=words, daemon=True)
+        thread.start()
+        thread.join()
+
+    return run
 
 
 def _attempt(hub: Any, task: str, attempt: int, bundle: list[Any], supervise: Supervise) -> None:
