@@ -61,14 +61,17 @@ def _commands(agent: Agent) -> str:
     )
 
 
-async def settle_git(session: Session) -> None:
-    """Wait briefly for the git query of the session's start; ask anew where that is long ago."""
+def look_at_git_again(session: Session) -> None:
+    """After a rewind, or for another session: what was told before may no longer hold."""
     state = session.agent.git_state
-    if state is None or session.told_git:
-        return
-    if state.told:  # before a rewind, or to the session before this one
+    if state is not None and state.told and not session.told_git:
         state.start()
-    if not state.done:
+
+
+async def settle_git(session: Session) -> None:
+    """Wait briefly for the git query of the session's start."""
+    state = session.agent.git_state
+    if state is not None and not session.told_git and not state.done:
         await asyncio.to_thread(state.wait)
         state.late = state.late or not state.done
 

@@ -24,6 +24,7 @@ from coder.engine.agent import Agent
 from coder.engine.commands.modes import Reply
 from coder.engine.commands.undo import carry_out, outcome_lines, recover_killed_commands, told
 from coder.engine.compact import replace_conversation
+from coder.engine.notes import look_at_git_again
 from coder.engine.resume import tell_of_memory
 from coder.engine.session import Session
 from coder.protocol import entries
@@ -175,6 +176,7 @@ async def _take_over(session: Session) -> None:
     session.checked = {}
     session.told_servers.clear()
     session.told_git = session.told_git and len(state.messages) > head_length(state.messages)
+    look_at_git_again(session)
     session.next_notes = list(state.notes)
     if running := [job for job in session.jobs if job.running]:
         names = ", ".join(f"{job.id} ({job.command})" for job in running)

@@ -9,6 +9,7 @@ from coder.engine.agent import Agent
 from coder.engine.approval import ask_to_go_on
 from coder.engine.commands.modes import Reply
 from coder.engine.modes import begin_modes
+from coder.engine.notes import look_at_git_again
 from coder.engine.resume import resume_session
 from coder.engine.session import Session
 from coder.protocol import entries
@@ -23,6 +24,7 @@ async def new_command(agent: Agent, args: str) -> Reply:
     old = agent.session
     agent.session = Session.new(agent)
     old.close()
+    look_at_git_again(agent.session)
     await begin_modes(agent.session)
     return Reply(Phrase("session.new", id=agent.session.id), data={"unrecorded": True})
 
@@ -47,6 +49,7 @@ async def resume_command(agent: Agent, args: str) -> Reply:
         return Reply(error.phrase, ok=False)
     old, agent.session = agent.session, session
     old.close()
+    look_at_git_again(session)
     await begin_modes(session)
     turns = Phrase("status.turns", n=session.log.turn)
     text = Phrase("session.resumed", id=shown(name), title=shown(session.title) or "-", turns=turns)
