@@ -81,15 +81,18 @@ async def _run(chosen: argparse.Namespace, until: float) -> None:
     if chosen.peer and (not chosen.only or PEER in chosen.only):
         ways.append((PEER, None))
     there = {(one["way"], one["task"]) for one in _outcomes(chosen.results)}
+    left = {
+        way: [one for one in tasks if (way, one.name) not in there and (variant or one.single_file)]
+        for way, variant in ways
+    }
+    if not any(left.values()) or time.monotonic() >= until:
+        return
     async with _served(chosen.gguf) as server:
         for way, variant in ways:
-            left = [task for task in tasks if (way, task.name) not in there and time.monotonic() < until]
             if variant is None:
-                outcomes = _peer(
-                    chosen.peer, server, [one for one in left if one.single_file], chosen.seconds
-                )
+                outcomes = _peer(chosen.peer, server, left[way], chosen.seconds)
             else:
-                outcomes = _coder(variant, server, left, chosen.seconds)
+                outcomes = _coder(variant, server, left[way], chosen.seconds)
             async with contextlib.aclosing(outcomes):
                 async for outcome in outcomes:
                     line = json.dumps({"way": way, **outcome})
