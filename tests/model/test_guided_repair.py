@@ -141,6 +141,19 @@ def test_a_repair_that_fails_is_said_to(directory: Path) -> None:
     assert result.verification.status == "failed"
 
 
+def test_what_failed_before_is_not_mended_unasked(directory: Path) -> None:
+    (directory / "test_calc.py").write_text(TESTS)
+    check = "python3 -m unittest"
+    config = {"workflow": {"verify_commands": [check], "verify_allow": [check]}}
+    ran = [{"do": "run", "command": check}, {"do": "write", "path": "calc.py"}]
+    other = CALC + "\n\nONE = 1\n"
+    with ScriptedServer(said(*ran, block(other), "ONE is there.", "The test of add fails.")) as server:
+        result = turn(directory, server, f"Run {check}, then add ONE = 1 to calc.py.", config=config)
+        assert shown(server.chats[-1]).endswith("Now say in one sentence what still fails.")
+    assert (directory / "calc.py").read_text() == other
+    assert result.verification.status == "failed"
+
+
 def test_tests_that_fail_are_not_what_is_changed(directory: Path) -> None:
     (directory / "test_calc.py").write_text(TESTS)
     (directory / "README.md").write_text("Sums.\n")

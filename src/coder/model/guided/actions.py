@@ -56,6 +56,7 @@ def offered(state: State, tools: Collection[str]) -> dict[str, Schema]:
     names = set(tools) - state.denied
     change = wants_change(state.task) and bool({"edit", "write"} & names)
     over = state.steps >= _MOST_STEPS or state.last_check or state.repeated >= 4
+    over = over or (state.failed_before and not asks_about_tests(state.task))
     over = over or state.stuck >= 4 or tries(state) >= _MOST_TRIES
     found: dict[str, Schema] = {}
     if not over and change and "write" in names and (place := _place_of_fault(state)):
@@ -107,13 +108,14 @@ def _place_of_fault(state: State) -> dict[str, str]:
 
 
 def function_at_fault(state: State, path: str) -> dict[str, str]:
-    """Of one file: what the check points at, what the task names, or its first one."""
+    """Of one file: what the check points at, what the task names, or its only one."""
     text = text_to_mend(state, path)
     if not path.endswith(".py") or text.count("\n") > PAGE or not may_be_wrong(path):
         return {}
     name = at_fault(path, text, state.output) if state.failing else ""
     if not name and not _ADDS.search(state.task):
-        name = named_in(text, state.task) or next(iter(functions_in(text)), "")
+        only = list(functions_in(text)) if len(functions_in(text)) == 1 else [""]
+        name = named_in(text, state.task) or only[0]
     return {"path": path, "name": name} if name else {}
 
 

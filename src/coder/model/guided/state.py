@@ -46,6 +46,7 @@ class State(msgspec.Struct):
     steps: int = 0  # answers of the model to this task
     failing: bool = False  # the newest check fails
     failures: int = 0  # checks that failed after a change
+    failed_before: bool = False  # in the same way before the first change
     unchecked: bool = False  # nothing was run since the newest change
     watch: Watch = msgspec.field(default_factory=Watch)
     broken: dict[str, str] = {}  # by path: what a change has broken
@@ -70,6 +71,7 @@ def read_state(messages: Sequence[Message]) -> State:
                 state.failing = True
                 state.failures += 1
                 state.output = message.content
+                state.failed_before = "so your change did not cause this" in message.content
                 state.last_check = "last automatic check" in message.content
             elif not is_note(message.content):
                 _begin(state, at, message.content)
@@ -112,7 +114,7 @@ def _begin(state: State, at: int, text: str) -> None:
     state.changed, state.read, state.ran, state.plan = [], [], [], []
     state.stuck = state.looks = state.steps = state.repeated = state.faults = state.failures = 0
     state.watch, state.broken = Watch(state.task), {}
-    state.failing = state.last_check = state.refused = state.unchecked = False
+    state.failing = state.last_check = state.refused = state.unchecked = state.failed_before = False
     state.output = ""
     state.denied = denied_by(text)
 
