@@ -72,6 +72,21 @@ def test_a_real_session_is_counted(project: Project) -> None:
     assert total["models"]["scripted"]["requests"] == 4
 
 
+def test_the_sessions_counted_found_and_listed_are_the_same(project: Project) -> None:
+    """One that holds only `/status` and the like is none of them; one with the person's own command is."""
+    play(project, [], ["/status pelican"])
+    play(project, [], ["!echo pelican"])
+    play(project, [{"text": "a pelican"}], ["hello"])
+    assert len(list(history(project).glob("*.jsonl"))) == 3
+    listed = project.coder("sessions").stdout.splitlines()
+    assert sorted(row.split("  ")[2] for row in listed) == ["0 turns", "1 turn"]
+    assert stats(project)["total"]["sessions"] == 2
+    found = project.coder("sessions", "--search", "pelican", "--json").stdout.splitlines()
+    assert len(found) == 2
+    assert project.coder("sessions").stderr == ""
+    assert "--limit" in project.coder("sessions", "--limit", "1").stderr
+
+
 def test_time_is_told_apart_and_the_cache_has_its_share(project: Project) -> None:
     write(history(project), "one", [timed_turn("2026-03-01")])
     total = stats(project)["total"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import re
 import socket
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -47,6 +48,21 @@ def test_what_counts_as_english() -> None:
     assert english_in("The model server failed.") != []
     assert english_in("决定：ask（plan, default, auto-edit, yolo）") == []
     assert english_in("请设置 `coder demo shows a tour`") == []
+
+
+def test_a_turn_has_one_name() -> None:
+    from importlib.resources import files
+
+    import coder
+
+    texts = [
+        path.read_text(encoding="utf-8")
+        for path in (files(coder) / "texts" / "zh").iterdir()
+        if path.is_file()
+    ]
+    texts.append((Path(__file__).parents[2] / "README.zh.md").read_text(encoding="utf-8"))
+    assert [line for text in texts for line in text.splitlines() if "轮" in line] == []
+    assert any("回合" in text for text in texts)
 
 
 def told(events: list[AnyEvent]) -> list[str]:

@@ -122,16 +122,16 @@ def test_images_are_in_it_and_only_images(project: Project, tmp_path: Path) -> N
         first = view.json(f"/api/events?s=0/{session}")
         second = view.json(f"/api/events?s=0/{session}&from={first['next']}")  # what it names is on the first
         html_of_page = first["html"] + second["html"]
-        answers = [
-            view.get(f"/api/image?s=0/{session}&from={at}")
-            for at in re.findall(r'data-image="(\d+)"', html_of_page)
-        ]
-    assert [(status, headers["Content-Type"]) for status, _, headers in answers] == [
-        (200, "image/png"),
-        (200, "image/png"),  # named twice
-        *[(404, "text/plain; charset=utf-8")] * len(forms),
-    ]
-    assert answers[0][1] == png(8, 6)
+        asked_for = re.findall(r'data-image="(\d+)"', html_of_page)
+        status, data, headers = view.get(f"/api/image?s=0/{session}&from={asked_for[0]}")
+        whole = log.read_bytes()
+        places = [whole.index(f'"no{at}"'.encode()) for at in range(len(forms))]
+        starts = [whole.rindex(b"\n", 0, place) + 1 for place in places]
+        refused = [view.get(f"/api/image?s=0/{session}&from={start}") for start in starts]
+    assert len(asked_for) == 2  # named twice; a page asks for none that it may not draw
+    assert (status, headers["Content-Type"], data) == (200, "image/png", png(8, 6))
+    assert {answer[:2] for answer in refused} == {(404, b"not found")}
+    assert html_of_page.count("<figcaption>") == 2 + len(forms)
     file = tmp_path / "out.html"
     assert project.coder("export", session, "--html", str(file)).returncode == 0
     page = file.read_text(encoding="utf-8")
@@ -186,6 +186,55 @@ def test_what_was_rewound_is_said(project: Project, tmp_path: Path) -> None:
     assert {"┊ > two", "┊ second", "┊ and more", "first", "third", "> three", "  [image a.png (8×6)]"} <= {
         *shown
     }
+
+
+def test_what_was_asked_answered_and_taken_back_in_few_words(project: Project, tmp_path: Path) -> None:
+    """A command that is in the record whole is not told again; each hunk that was refused is an item."""
+    session = recorded(project, [{"text": "done"}], "go")
+    (log,) = project.logs()
+    start = json.loads(log.read_text(encoding="utf-8").splitlines()[0])
+    told = "Hunk 1 of 3 (a.py @@ -1 +1 @@) was refused by the person: no\nHunk 3 of 3 (a.py) was refused"
+    asked = {
+        "approval_id": "1",
+        "call_id": "c",
+        "tool": "bash",
+        "subject": "set -e\ncat <<E\n<b>\nE",
+        "reasons": [],
+    }
+    undo = {"action": "undo", "undone_turn": 1, "restored": [f"{start['meta']['cwd']}/a.py", "/etc/x"]}
+    lists = ("removed", "merged", "kept", "uncovered", "kept_copies", "shared", "unsure")
+    added = [
+        ("approval", asked),
+        ("approval", {**asked, "answer": "yes", "reason": told}),
+        ("undo", {**undo, **{name: [] for name in lists}, "forced": False}),
+        ("verify", {"state": "skipped", "reason": "Not verified."}),
+        ("verify", {"state": "skipped", "reason": "Not verified.", "refused": ["make it"]}),
+    ]
+    with log.open("a", encoding="utf-8") as file:
+        for kind, meta in added:
+            file.write(json.dumps({**start, "type": kind, "turn": 1, "content": "x", "meta": meta}) + "\n")
+    for option, name in (("--html", "a.html"), ("--md", "a.md")):
+        done = project.coder("export", session, option, str(tmp_path / name))
+        assert (done.stdout, done.stderr) == ("", f"Wrote {tmp_path / name}\n")
+    text = (tmp_path / "a.md").read_text(encoding="utf-8")
+    assert text.endswith(
+        "- asked for approval: bash set -e …\n\n"
+        "- approval of bash set -e …: yes (by the person)\n"
+        "  - Hunk 1 of 3 (a.py @@ -1 +1 @@) was refused by the person: no\n"
+        "  - Hunk 3 of 3 (a.py) was refused\n\n"
+        "- undid the file changes of turn 1: a.py, /etc/x\n\n"
+        "- not run, as it is not on the list of checks: make it\n\n"
+    )
+    page = (tmp_path / "a.html").read_text(encoding="utf-8")
+    assert "<li>Hunk 3 of 3 (a.py) was refused</li></ul></article>" in page
+    assert "of turn 1: a.py, /etc/x</article>" in page
+    assert page.count("check skipped") == 1
+    assert project.coder("show", session).stdout.splitlines()[-4:] == [
+        "  approval: yes Hunk 1 of 3 (a.py @@ -1 +1 @@) was refused by the person: no",
+        "    Hunk 3 of 3 (a.py) was refused",
+        "· undid the file changes of turn 1: a.py, /etc/x",
+        "· not run, as it is not on the list of checks: make it",
+    ]
 
 
 def test_a_file_must_be_named(project: Project, session: str) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from coder.cli.common import parser_for, session_named, settings_from
 from coder.cli.errors import Exit, UsageError
 from coder.fs.atomic import write_atomically
 from coder.record.store import SessionStore
+from coder.terminal.render.sanitize import flat
 
 
 def run(arguments: list[str]) -> int:
@@ -33,4 +35,5 @@ def run(arguments: list[str]) -> int:
             write_atomically(file, page, 0o644)
         except OSError as error:
             raise UsageError("cli.not_written", file=file, why=error.strerror) from error
+        print(settings.texts.say("cli.exported", file=flat(str(file))), file=sys.stderr)
     return Exit.ANSWERED

@@ -30,7 +30,8 @@ def run(arguments: list[str]) -> int:
         return search_sessions(options, settings, chosen)
     if chosen.all:
         raise UsageError("lookback.all_alone")
-    infos = SessionStore(options.cwd, options.log_dir).infos(chosen.limit)
+    found = SessionStore(options.cwd, options.log_dir).infos(chosen.limit + 1)
+    infos = found[: chosen.limit]
     if chosen.json:
         for info in infos:
             # Times in the record's format.
@@ -40,11 +41,16 @@ def run(arguments: list[str]) -> int:
     if not infos:
         print(settings.texts.say("session.none"))
         return Exit.ANSWERED
+    say = settings.texts.say
     rows = []
-    if sys.stdout.isatty():  # no heading for programs
-        rows.append([settings.texts.say(f"cli.sessions.{name}") for name in ("id", "when", "turns", "title")])
+    headed = sys.stdout.isatty()  # no heading for programs
+    if headed:
+        rows.append([say(f"cli.sessions.{name}") for name in ("id", "when", "turns", "title")])
     for info in infos:
         when = local_time(info.updated_at)
-        rows.append([flat(info.session_id), when, str(info.turns), flat(info.title)])
+        turns = str(info.turns) if headed else say("viewer.turns", n=info.turns)
+        rows.append([flat(info.session_id), when, turns, flat(info.title)])
     print("\n".join(columns(rows)))
+    if len(found) > len(infos):
+        print(say("cli.sessions.more"), file=sys.stderr)
     return Exit.ANSWERED

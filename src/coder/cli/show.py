@@ -17,6 +17,8 @@ from coder.record.rewound import marked_log
 from coder.record.store import SessionStore
 from coder.terminal.render.sanitize import flat, safe, safe_json
 from coder.texts import shortened
+from coder.view.html.events import undo_line
+from coder.view.records import directory_of
 
 _REWOUND = "┊ "  # before each line that a rewind left behind
 
@@ -28,20 +30,23 @@ def run(arguments: list[str]) -> int:
     chosen = parser.parse_args(arguments)
     options, settings = settings_from(chosen)
     store = SessionStore(options.cwd, options.log_dir)
+    path = store.log_path(session_named(store, chosen.id))
+    root = directory_of(path)
     images: dict[str, entries.Image] = {}
-    for event, current in marked_log(store.log_path(session_named(store, chosen.id))):
+    for event, current in marked_log(path):
         if chosen.json:
             sys.stdout.write(safe_json(encode(event)).decode("utf-8") + "\n")
             continue
         say = settings.texts.say
-        for text in (*lines_of(event, say, current=current), *_images(event, images, say)):
+        for text in (*lines_of(event, say, root, current=current), *_images(event, images, say)):
             for line in text.split("\n"):
                 print(line if current or not line else _REWOUND + line)
     return Exit.ANSWERED
 
 
-def lines_of(event: HistoryEvent, say: Say, *, current: bool = True) -> Iterator[str]:
-    """One event for people; bookkeeping is omitted. `current`: no rewind left it behind."""
+def lines_of(event: HistoryEvent, say: Say, root: str = "", *, current: bool = True) -> Iterator[str]:
+    """One event for people; bookkeeping is omitted. `root`: the session's directory. `current`: no rewind
+    left it behind."""
     if event.for_model_alone:
         return
     content = safe(event.content).rstrip("\n")
@@ -63,29 +68,29 @@ def lines_of(event: HistoryEvent, say: Say, *, current: bool = True) -> Iterator
         case entries.Note():
             yield from _prefixed("» ", content)
         case entries.Approval(answer=answer, reason=reason) if answer:
-            yield f"  {say('cli.show.approval', answer=flat(answer))} {flat(reason or '')}".rstrip()
+            told = (reason or "").rstrip("\n").split("\n")  # a line for each hunk that was not taken
+            yield f"  {say('cli.show.approval', answer=flat(answer))} {flat(told[0])}".rstrip()
+            yield from (f"    {flat(line)}" for line in told[1:])
         case _:
-            if line := one_line(event, say):
+            if line := one_line(event, say, root):
                 yield flat(line)
 
 
-def one_line(event: HistoryEvent, say: Say) -> str:
+def one_line(event: HistoryEvent, say: Say, root: str = "") -> str:
     """The event in a line, for those that need no more; empty for bookkeeping."""
     match event.entry:
         case entries.SessionStart(model=model):
             return f"{say('cli.show.session', id=event.session_id)} · {event.ts} · {model}"
         case entries.Action(tool=tool, input=given):
             return f"· {tool} {_short(given)}"
+        case entries.Verify(command="", refused=refused):
+            return "· " + say("viewer.check_refused", commands=", ".join(refused)) if refused else ""
         case entries.Verify(command=command, state=state, exit_code=code):
             return "· " + say("cli.show.verify", command=command, state=state, code=code)
         case entries.Compaction(tokens_before=before, tokens_after=after):
             return "· " + say("cli.show.compaction", before=before, after=after)
-        case entries.Undo(undone_turn=None, redone_turn=None, action=action, hunks=hunks):
-            key = "viewer.review_undo" if action == "undo" else "viewer.review_redo"
-            return "· " + say(key, hunks=", ".join(hunks))
-        case entries.Undo(undone_turn=undone, redone_turn=redone) as entry:
-            paths = ", ".join([*entry.restored, *entry.removed, *entry.merged])
-            return "· " + say("viewer.redo" if redone else "viewer.undo", turn=undone or redone, paths=paths)
+        case entries.Undo() as entry:
+            return "· " + undo_line(entry, say, root)
         case entries.Rewind(before=turn, back=back):
             return "· " + (say("cli.show.rewind_back") if back else say("cli.show.rewind", turn=turn))
         case entries.TurnEnd(status=status, step_count=n, tokens=tokens):

@@ -14,7 +14,7 @@ from coder.lookback.index.update import Progress, bring_up_to_date
 
 
 class Figures(msgspec.Struct):
-    """Facts added up; `sessions` are those with a turn among them."""
+    """Facts added up, of the sessions that are listed: those with more than commands such as `/status`."""
 
     sessions: int = 0
     facts: Facts = msgspec.field(default_factory=Facts)
@@ -72,7 +72,7 @@ def _add_directory(index: sqlite3.Connection, directory: str, since: str, stats:
     query = (
         "SELECT session.id, part.facts FROM session JOIN part "
         "ON part.id BETWEEN session.id << ?1 AND (session.id + 1 << ?1) - 1 "
-        "WHERE session.directory = ?2 ORDER BY part.id"
+        "WHERE session.directory = ?2 AND (turns > 0 OR title != '') ORDER BY part.id"
     )
     decoder = msgspec.json.Decoder(Facts)
     counted: set[tuple[str, int]] = set()

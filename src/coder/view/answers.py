@@ -21,7 +21,7 @@ from coder.view.html.escape import plain, tag, text_of
 from coder.view.html.events import Renderer
 from coder.view.html.images import Kept, image_of, keep_image, named_images
 from coder.view.html.plot import plot, summary
-from coder.view.records import PAGE_EVENTS, Outline, read_event, read_page
+from coder.view.records import PAGE_EVENTS, Outline, directory_of, read_event, read_page
 
 _LISTED = 200
 _KEPT_OUTLINES = 8
@@ -142,7 +142,7 @@ class Answers:
 
     def _events(self, path: Path, start: int, count: int) -> dict[str, Any]:
         page = read_page(path, start, max(1, min(count, PAGE_EVENTS)))
-        render = Renderer(self._texts, images=self._images(path, page.events))
+        render = Renderer(self._texts, images=self._images(path, page.events), root=directory_of(path))
         html = "".join(render.html(event, at) for at, event in page.events)
         return {"html": html, "next": page.next, "count": len(page.events), "end": page.next >= _size(path)}
 

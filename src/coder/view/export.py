@@ -19,7 +19,7 @@ from coder.view.html.escape import plain, tag, text_of
 from coder.view.html.events import Renderer, image_line
 from coder.view.html.images import Kept, keep_image, named_images
 from coder.view.html.plot import plot, summary
-from coder.view.records import Outline, read_all, read_event
+from coder.view.records import Outline, directory_of, read_all, read_event
 
 _WORDS = ("filter", "replay", "theme")  # of the script
 
@@ -43,7 +43,7 @@ def html_file(path: Path, session_id: str, title: str, texts: Texts) -> Iterator
     words += f' data-rewinds="{text_of(encode(outline.rewound).decode("ascii"))}"'
     yield f'<body class="file" {words}><h1>{shown}</h1>'
     yield _contents(outline, texts)
-    render = Renderer(texts, 0, image_at=partial(read_event, path))
+    render = Renderer(texts, 0, root=directory_of(path), image_at=partial(read_event, path))
     gone = outline.rewinds.gone()
     for at, event in read_all(path):
         if html := render.html(event, at, rewound=is_within(at, gone)):
@@ -91,18 +91,19 @@ def _contents(outline: Outline, texts: Texts) -> str:
 def markdown_file(path: Path, session_id: str, title: str, texts: Texts) -> Iterator[str]:
     """Answers as the model wrote them; everything else quoted or fenced. Raises OSError."""
     yield f"# {_line(title or session_id)}\n\n"
+    render = Renderer(texts, root=directory_of(path))
     images: dict[str, Kept] = {}
     for event, current in marked_log(path):
         if event.for_model_alone or keep_image(images, event, 0):
             continue
-        yield from _markdown(event, texts, current=current)
+        yield from _markdown(event, render, current=current)
         for name in named_images(event):
             if name in images:
                 yield f"- {_line(image_line(images[name], texts))}\n\n"
 
 
-def _markdown(event: HistoryEvent, texts: Texts, *, current: bool) -> Iterator[str]:
-    say = texts.say
+def _markdown(event: HistoryEvent, render: Renderer, *, current: bool) -> Iterator[str]:
+    say = render.say
     match event.entry:
         case entries.TurnStart():
             yield f"## {say('viewer.turn', n=event.turn)}"
@@ -120,16 +121,18 @@ def _markdown(event: HistoryEvent, texts: Texts, *, current: bool) -> Iterator[s
         case entries.Action(tool=tool, input=given):
             main = next(iter(given.values()), "") if isinstance(given, dict) else given
             yield f"**{_line(tool)}**\n\n{_fenced(str(main))}"
-        case entries.Observation(diff=diff, ok=ok) if diff and ok:
+        case entries.Observation(diff=diff, ok=True) if diff:
             yield _fenced(diff, "diff")
-        case entries.Observation(ok=False, denied=denied):
-            yield f"*{say('viewer.denied' if denied else 'viewer.failed')}*\n\n{_fenced(event.content)}"
-        case entries.Observation():
+        case entries.Observation(ok=ok, denied=denied):
+            yield "" if ok else f"*{say('viewer.denied' if denied else 'viewer.failed')}*\n\n"
             yield _fenced(event.content)
         case entries.Command(input=line):
             yield _fenced(f"{line}\n{event.content}")
+        case entries.Approval() as entry:
+            head, *reasons = map(_line, render.approval(entry))
+            yield f"- {head}\n" + "".join(f"  - {reason}\n" for reason in reasons) + "\n"
         case _:
-            line = Renderer(texts).line(event)
+            line = render.line(event)
             yield f"- {_line(line)}\n\n" if line else ""
 
 

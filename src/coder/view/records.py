@@ -62,6 +62,12 @@ def read_event(path: Path, start: int) -> HistoryEvent | None:
     return page.events[0][1] if page.events else None
 
 
+def directory_of(path: Path) -> str:
+    """Where the session ran; empty where its record does not say. Raises OSError."""
+    first = read_event(path, 0)
+    return first.entry.cwd if first and isinstance(first.entry, entries.SessionStart) else ""
+
+
 def _line_start(file: BinaryIO, start: int) -> int:
     if start <= 0:
         return 0

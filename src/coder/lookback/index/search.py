@@ -90,10 +90,11 @@ def _newest(
     limit: int,
     apart_from: Collection[int] = (),
 ) -> list[_Match]:
-    """The newest of these sessions that are recorded in the directories."""
+    """The newest of these sessions that are recorded in the directories, and hold more than commands such as
+    `/status`: as in the list of sessions."""
     if not parts:
         return []
-    query = "SELECT mtime, id FROM session WHERE directory = ?"
+    query = "SELECT mtime, id FROM session WHERE directory = ? AND (turns > 0 OR title != '')"
     rows = (row for directory in directories for row in index.execute(query, (directory,)))
     wanted = ((-mtime, one) for mtime, one in rows if one in parts and one not in apart_from)
     return [_Match(one, parts[one]) for _, one in nsmallest(limit, wanted)]

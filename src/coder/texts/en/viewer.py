@@ -10,7 +10,7 @@ TEXTS: dict[str, str] = {
     "viewer.by_policy": "without asking: {why}",
     "viewer.by_setting": "by the settings, nobody was asked",
     "viewer.check": "check {command}: {state}",
-    "viewer.check_skipped": "no check ran",
+    "viewer.check_refused": "not run, as it is not on the list of checks: {commands}",
     "viewer.compaction": "history summarised: {before} → {after} tokens",
     "viewer.denied": "denied",
     "viewer.end": "{status} · {n} steps · {tokens} tokens",

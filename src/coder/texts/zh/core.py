@@ -20,10 +20,10 @@ TEXTS: dict[str, str] = {
     "diff.by_session": "此处不是 git 仓库。本会话改动过：",
     "diff.failed": "git 无法显示差异：{reason}",
     "diff.hint": (
-        "/diff full 显示全部差异，/diff 路径 显示单个文件；/diff session、/diff turn N 显示本会话或某轮的。"
+        "/diff full 显示全部差异，/diff 路径 显示单个文件；/diff session、/diff turn N 显示本会话或某回合的。"
     ),
     "diff.more": "… 另有 {n} 个新文件",
-    "diff.no_turn": "第 {turn} 轮没有可撤销的文件改动。有改动的轮次：{turns}",
+    "diff.no_turn": "第 {turn} 回合没有可撤销的文件改动。有改动的回合：{turns}",
     "diff.none": "没有改动。",
     "diff.none_by_session": "本会话没有改动文件。",
     "diff.none_without_git": "此处不是 git 仓库，本会话也没有改动文件。",
@@ -323,7 +323,7 @@ TEXTS: dict[str, str] = {
     "undo.more": "… 另有 {n} 项",
     "undo.no_change": "没有文件需要改动",
     "undo.own_commands": "你自己运行的命令所做的改动不在撤销范围内：{commands}",
-    "undo.no_turn": "第 {turn} 轮没有可撤销的文件改动。有改动的轮次：{turns}",
+    "undo.no_turn": "第 {turn} 回合没有可撤销的文件改动。有改动的回合：{turns}",
     "undo.usage": "用法：/undo [N|N..|turn N] [force]，/undo show …",
     "undo.would_not": (
         "/undo 将拒绝撤销第 {turn} 回合，因为以下文件此后有改动：\n{files}\n"

@@ -12,6 +12,6 @@ TEXTS: dict[str, str] = {
     "hooks.none": "没有钩子。钩子写在 {file} 的 `hooks` 一节；示例见 docs/hooks.md。",
     "hooks.prompt_blocked": "钩子没有放行这条消息：{reason}",
     "hooks.refused": "被钩子拒绝：{reason}",
-    "hooks.stopped": "钩子停止了本轮：{reason}",
+    "hooks.stopped": "钩子停止了本回合：{reason}",
     "hooks.untrusted": "未运行：尚未信任此项目（`coder trust`）",
 }

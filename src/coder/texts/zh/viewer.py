@@ -10,7 +10,7 @@ TEXTS: dict[str, str] = {
     "viewer.by_policy": "未询问：{why}",
     "viewer.by_setting": "按设置，未询问",
     "viewer.check": "检查 {command}：{state}",
-    "viewer.check_skipped": "没有运行检查",
+    "viewer.check_refused": "未运行，因为不在检查命令列表中：{commands}",
     "viewer.compaction": "历史已总结：{before} → {after} 个 token",
     "viewer.denied": "已拒绝",
     "viewer.end": "{status} · {n} 步 · {tokens} 个 token",

@@ -34,19 +34,23 @@ _WORDS = (
 
 class Renderer:
     """Takes events in order. `cut`: the longest text shown whole; 0 for all of it. `images`: those before the
-    first event. `image_at`: for a page that cannot ask for an image, the event at a place."""
+    first event. `root`: the session's directory, to which paths are relative. `image_at`: for a page that
+    cannot ask for an image, the event at a place."""
 
     def __init__(
         self,
         texts: Texts,
         cut: int = CUT,
         images: Mapping[str, Kept] | None = None,
+        *,
+        root: str = "",
         image_at: Callable[[int], HistoryEvent | None] | None = None,
     ) -> None:
         self._texts = texts
         self.say = texts.say
         self._cut = cut
         self._images = dict(images or {})
+        self._root = root
         self._image_at = image_at
         self._inlined: set[str] = set()
         self._calls: dict[str, str] = {}  # of a step, by id
@@ -95,15 +99,16 @@ class Renderer:
                 return self._note(reason, event.content)
             case entries.Verify():
                 return self._check(event, entry)
+            case entries.Approval(answer=answer):
+                head, *reasons = map(text_of, self.approval(entry))
+                listed = tag("ul", *(tag("li", reason) for reason in reasons)) if reasons else ""
+                return "line answered" if answer else "line asked", head + listed
             case entries.Compaction():
                 return "line", self._details(self.line(event), event.content)
             case entries.TurnEnd():
                 return "end " + entry.status, self._end(entry)
         line = self.line(event)
-        kind = "line"
-        if isinstance(entry, entries.Approval):
-            kind += " answered" if entry.answer else " asked"
-        return (kind, text_of(line)) if line else None
+        return ("line", text_of(line)) if line else None
 
     def _of_subagent(self, event: HistoryEvent, agent: str) -> tuple[str, str] | None:
         label = tag("small", text_of(agent)) + " "
@@ -124,6 +129,8 @@ class Renderer:
         """Its caption alone where a browser should not draw it, or has drawn it above."""
         told = image_line(kept, self._texts)
         caption = tag("figcaption", text_of(told))
+        if not kept.drawn:
+            return tag("figure", caption)
         if self._image_at is None:
             return tag("figure", tag("img", alt=told, data_image=kept.at), caption)
         event = self._image_at(kept.at) if kept.entry.image_id not in self._inlined else None
@@ -139,19 +146,14 @@ class Renderer:
         match event.entry:
             case entries.TurnEnd() as entry:
                 return " · ".join(filter(None, [*self._figures(entry), self._evidence(entry)[1]]))
+            case entries.Verify(command="", refused=refused):  # the turn's evidence says what was not checked
+                return self.say("viewer.check_refused", commands=", ".join(refused)) if refused else ""
             case entries.Verify(command=command, state=state):
-                key = "viewer.check" if command else "viewer.check_skipped"
-                return self.say(key, command=command, state=self._word(state))
+                return self.say("viewer.check", command=command, state=self._word(state))
             case entries.Compaction(tokens_before=before, tokens_after=after):
                 return self.say("viewer.compaction", before=before, after=after)
-            case entries.Approval() as entry:
-                return self._approval(entry)
-            case entries.Undo(undone_turn=None, redone_turn=None, action=action, hunks=hunks):
-                key = "viewer.review_undo" if action == "undo" else "viewer.review_redo"
-                return self.say(key, hunks=", ".join(hunks))
-            case entries.Undo(undone_turn=undone, redone_turn=redone) as entry:
-                paths = ", ".join([*entry.restored, *entry.removed, *entry.merged])
-                return self.say(f"viewer.{'redo' if redone else 'undo'}", turn=undone or redone, paths=paths)
+            case entries.Undo() as entry:
+                return undo_line(entry, self.say, self._root)
             case entries.Rewind(before=turn, back=back):
                 return self.say("viewer.rewind_back") if back else self.say("viewer.rewind", turn=turn)
             case entries.Routing(model=model):
@@ -174,17 +176,17 @@ class Renderer:
                 return self.say("viewer.session_end", when=_when(event.ts))
         return ""
 
-    def _approval(self, entry: entries.Approval) -> str:
+    def approval(self, entry: entries.Approval) -> list[str]:
+        """What was asked or answered, and below it the reasons: one for each hunk that was not taken."""
+        subject = _asked_about(entry.subject)
         if not entry.answer:
-            return self.say("viewer.asked", tool=entry.tool, subject=_asked_about(entry.subject))
+            return [self.say("viewer.asked", tool=entry.tool, subject=subject)]
         who = self.say("viewer.by_setting" if entry.answer == "auto" else "viewer.by_person")
         if entry.because:
             who = self.say("viewer.by_policy", why=entry.because)
-        subject = _asked_about(entry.subject)
-        told = self.say(
-            "viewer.approval", tool=entry.tool, subject=subject, answer=self._word(entry.answer), who=who
-        )
-        return f"{told} {entry.reason}" if entry.reason else told
+        answer = self._word(entry.answer)
+        told = self.say("viewer.approval", tool=entry.tool, subject=subject, answer=answer, who=who)
+        return [told, *filter(str.strip, (entry.reason or "").split("\n"))]
 
     def _answer(self, event: HistoryEvent, entry: entries.Assistant) -> tuple[str, str] | None:
         parts = []
@@ -228,8 +230,11 @@ class Renderer:
             parts.append(tag("span", text_of(self.say(words) + code), class_="badge"))
         return kind, "".join([*parts, self._folded(event.content)])
 
-    def _check(self, event: HistoryEvent, entry: entries.Verify) -> tuple[str, str]:
-        badge = tag("span", text_of(self.line(event)), class_="badge")
+    def _check(self, event: HistoryEvent, entry: entries.Verify) -> tuple[str, str] | None:
+        line = self.line(event)
+        if not line:
+            return None
+        badge = tag("span", text_of(line), class_="badge")
         return f"check {entry.state}", badge + (self._folded(event.content) if event.content else "")
 
     def _figures(self, entry: entries.TurnEnd) -> list[str]:
@@ -323,9 +328,20 @@ def _markdown(text: str) -> str:
     return str(reader.renderer.render(tokens, reader.options, {}))
 
 
+def undo_line(entry: entries.Undo, say: Callable[..., str], root: str) -> str:
+    if entry.undone_turn is None and entry.redone_turn is None:
+        key = "viewer.review_undo" if entry.action == "undo" else "viewer.review_redo"
+        return say(key, hunks=", ".join(entry.hunks))
+    inside = root.rstrip("/") + "/"
+    paths = [path.removeprefix(inside) for path in (*entry.restored, *entry.removed, *entry.merged)]
+    turn = entry.undone_turn or entry.redone_turn
+    return say("viewer.redo" if entry.redone_turn else "viewer.undo", turn=turn, paths=", ".join(paths))
+
+
 def _asked_about(subject: str) -> str:
-    """A command as it is; of a diff, which is shown with its call, the files."""
+    """In short, as the call has the whole: a command's first line, the files of a diff."""
     if not subject.startswith("--- "):
-        return subject
+        first, *more = subject.strip().split("\n", 1)
+        return shortened(first, 120) if not more else f"{shortened(first, 118)} …"
     heads = re.findall(r"^--- (?:a/)?(.*)\n\+\+\+ (?:b/)?(.*)$", subject, re.MULTILINE)
     return ", ".join(old if new == "/dev/null" else new for old, new in heads) or subject

@@ -14,10 +14,11 @@ _DRAWN = ("image/png", "image/jpeg", "image/gif", "image/webp")  # neither scrip
 
 
 class Kept(NamedTuple):
-    """An image's entry and its place in the record. Its content stays there."""
+    """An image's entry and its place in the record, where its content stays. `drawn`: a browser may."""
 
     entry: entries.Image
     at: int
+    drawn: bool
 
 
 def named_images(event: HistoryEvent) -> list[str]:
@@ -31,7 +32,7 @@ def keep_image(images: dict[str, Kept], event: HistoryEvent, at: int) -> bool:
     entry = event.inner.entry
     if not isinstance(entry, entries.Image):
         return False
-    images[entry.image_id] = Kept(entry, at)
+    images[entry.image_id] = Kept(entry, at, image_of(event) is not None)
     return True
 
 
