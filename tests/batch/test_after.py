@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from math import comb
 from typing import Any
 
@@ -158,3 +160,20 @@ def test_the_page_has_a_row_for_every_task(batch: Batch) -> None:
     assert (row["id"], row["verdict"], row["patch"]) == ("one", "success", "one/patch.diff")
     assert row["record"] == "one/record.html"  # the record as a page of `coder view`, not as JSON
     assert "write the file" in batch.file_of("one", "record.html")
+
+
+def test_a_clock_that_jumps_back_leaves_no_old_page_and_no_wrong_order(project: Project) -> None:
+    make_repository(project.cwd)
+    batch = Batch(project, [{**TASK, "check": "test -f b"}, {**TASK, "id": "two", "check": "true"}])
+    with model(writes("a")) as server:
+        assert batch.run(server.url, "--jobs", "1").returncode == 1
+    late = 4_000_000_000
+    for path in (batch.out / "one").iterdir():
+        os.utime(path, (late, late))  # made before the clock was put back
+    rows = (batch.out / "results.jsonl").read_text(encoding="utf-8")
+    (batch.out / "results.jsonl").write_text(re.sub('"ended":"2', '"ended":"9', rows), encoding="utf-8")
+    with model(writes("b", "second\n")) as server:
+        assert batch.run(server.url, "--retry", "failed").returncode == 0
+    assert "second" in batch.file_of("one", "record.html")
+    data = batch.file_of(".", "index.html").partition('id="rows">')[2].partition("</script>")[0]
+    assert [row["id"] for row in json.loads(data)] == ["two", "one"]

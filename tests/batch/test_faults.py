@@ -16,6 +16,9 @@ from typing import Any
 import pytest
 
 from batch.batch_kit import Batch, make_repository, model, wait_for, writes
+from coder.batch.status import Progress, Running
+from coder.cli.batch_table import Display
+from coder.texts import Texts
 from kit.driving import Project
 
 TASK: dict[str, Any] = {"id": "one", "prompt": "write the file", "cwd": "."}
@@ -222,6 +225,30 @@ def test_status_of_a_killed_driver_says_how_to_go_on(project: Project) -> None:
     assert "--resume` goes on" in project.coder("batch", "status", str(batch.out)).stdout
 
 
+def test_a_ctrl_c_that_the_terminal_echoes_leaves_the_table_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import io
+
+    import pyte
+
+    shown = io.StringIO()
+    monkeypatch.setattr(shown, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stdout", shown)
+    monkeypatch.setenv("TERM", "xterm")
+    display = Display(tmp_path, Texts("en"))
+    progress = Progress(total=5, seconds_left=9.0, running=[Running("one", 1, 2.0)])
+    display.show(progress, [])
+    shown.write("^C")
+    progress.stopped = "interrupted"
+    display.show(progress, [])
+    screen = pyte.Screen(80, 10)
+    pyte.Stream(screen).feed(shown.getvalue().replace("\n", "\r\n"))
+    lines = [line.rstrip() for line in screen.display if line.strip()]
+    assert lines[0].startswith("0 of 5 done · finishing what runs")
+    assert [line.split()[0] for line in lines[1:]] == ["one"]
+
+
 PRICES = {"scripted": {"input": 10.0, "output": 10.0}}
 USAGE = {"prompt_tokens": 16000, "completion_tokens": 4000, "total_tokens": 20000}  # 20 cents
 
@@ -239,7 +266,7 @@ def test_the_budget_is_hard_and_counts_what_earlier_runs_spent(project: Project)
         spent = len(server.chats) * 0.2
         assert spent <= 2
         assert done.returncode == 1
-        assert "budget is used up" in done.stdout
+        assert "left of the budget" in done.stdout
         finished = batch.by_id()
         assert len(finished) < 8
         assert all(row["cost"] == pytest.approx(0.4) for row in finished.values())

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from coder.batch.results import RECORD, Row, final_rows
+from coder.batch.results import PAGE, RECORD, Row, final_rows
 from coder.fs.atomic import write_atomically
 
 MOST_RECORDS = 2000  # as many as the table shows at once; 3 ms each
@@ -33,20 +33,20 @@ def write_page(directory: Path, render: Render | None = None) -> None:
     if render is not None:
         for row in islice(rows.values(), MOST_RECORDS):
             _write_record_page(directory / row.id / RECORD, row.id, render)
-    read = {row.id for row in rows.values() if (directory / row.id / "record.html").exists()}
+    read = {row.id for row in rows.values() if (directory / row.id / PAGE).exists()}
     write_atomically(directory / "index.html", page(list(rows.values()), read), 0o644)
 
 
 def _write_record_page(record: Path, task: str, render: Render) -> None:
-    made = record.with_suffix(".html")
+    made = record.with_name(PAGE)
     with contextlib.suppress(OSError):  # without a record, or without room for its page
-        if not made.exists() or made.stat().st_mtime < record.stat().st_mtime:
+        if not made.exists():  # an attempt that starts removes it
             text = "".join(render(record, task))
             write_atomically(made, text.encode("utf-8", errors="replace"), 0o644)
 
 
 def page(rows: list[Row], read: Container[str] = ()) -> bytes:
-    """`read`: the tasks whose records there are pages of."""
+    """Rows as they ended. `read`: the tasks whose records there are pages of."""
     allowed = b64encode(sha256(_SCRIPT.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{allowed}'"
     data = msgspec.json.encode([_flat(row, row.id in read) for row in rows]).replace(b"<", b"\\u003c")
@@ -93,8 +93,7 @@ def _flat(row: Row, has_page: bool) -> dict[str, object]:
         "cost": row.cost,
         "duration": row.duration,
         "error": row.error[:500],
-        "ended": row.ended,
         "patch": row.patch,
-        "record": f"{row.id}/record.html" if has_page else row.record,
+        "record": f"{row.id}/{PAGE}" if has_page else row.record,
         "answer": row.answer,
     }

@@ -22,7 +22,7 @@ from coder.batch.tasks import BatchError
 from coder.fs.atomic import write_all, write_atomically
 
 RESULTS, ATTEMPTS, STATUS, LOCK = "results.jsonl", "attempts.jsonl", "status.json", "batch.lock"
-PATCH, RECORD, ANSWER = "patch.diff", "record.jsonl", "answer.md"
+PATCH, RECORD, ANSWER, PAGE = "patch.diff", "record.jsonl", "answer.md", "record.html"
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -109,7 +109,7 @@ class OutputDirectory:
         """Durable against a kill of this process; a crash of the machine loses at most the count."""
         directory = self.path / task
         directory.mkdir(exist_ok=True)
-        for name in (PATCH, RECORD, ANSWER):
+        for name in (PATCH, RECORD, ANSWER, PAGE):
             (directory / name).unlink(missing_ok=True)
         self._note(_Attempt(task, attempt, ts=timestamp()))
 
@@ -172,9 +172,11 @@ def read_rows(directory: Path) -> Iterator[Row]:
 
 
 def final_rows(directory: Path) -> dict[str, Row]:
-    """The last row of every task, without what its check printed: of 100,000 that is a gigabyte."""
-    found = {}
+    """The last row of every task, in the order written, without what its check printed: of 100,000 that is a
+    gigabyte."""
+    found: dict[str, Row] = {}
     for row in read_rows(directory):
+        found.pop(row.id, None)
         check = Check(row.check.status, row.check.exit_code)
         found[row.id] = msgspec.structs.replace(row, check=check, verification=_brief(row.verification))
     return found

@@ -40,7 +40,8 @@ class Display:
             return
         failed = [line for line, row in zip(lines, rows, strict=True) if not row.success]
         table = [] if progress.ended else self._table(progress)
-        erase = f"\x1b[{self._drawn}A\x1b[J" if self._drawn else ""
+        # From the first column: a Ctrl+C is echoed where the cursor is.
+        erase = f"\r\x1b[{self._drawn}A\x1b[J" if self._drawn else ""
         sys.stdout.write(erase + "".join(f"{line}\n" for line in [*failed, *table]))
         sys.stdout.flush()
         self._drawn = len(table)
@@ -88,12 +89,12 @@ def summary(progress: Progress, texts: Texts) -> str:
     if progress.cost:
         parts.append(f"${progress.cost:.4f}")
     parts.append(_duration(progress.elapsed))
-    if progress.seconds_left and not progress.ended:
+    if progress.seconds_left and not progress.ended and not progress.stopped:
         parts.append(say("batch.left", time=_duration(progress.seconds_left)))
     if progress.lost:
         parts.append(say("batch.lost", n=progress.lost))
-    if progress.stopped and not progress.ended:
-        parts.append(say(f"batch.stopping.{progress.stopped}"))
+    if progress.stopped and not progress.ended:  # where a narrow terminal does not cut it off
+        parts.insert(1, say(f"batch.stopping.{progress.stopped}"))
     return " · ".join(parts)
 
 
