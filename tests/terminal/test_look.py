@@ -180,6 +180,16 @@ def test_a_result_in_sentences_does_not_push_out_what_was_run(width: int) -> Non
     assert all(row.startswith("  ") and len(row) <= width for row in rows)
 
 
+def test_of_a_long_path_the_end_is_shown_and_of_a_command_the_beginning() -> None:
+    page = transcript(30)
+    page.handle(ToolCallChanged("1", "edit", "success", "src/very/long/path/module.py"))
+    page.handle(ToolCallChanged("2", "bash", "success", "make all the many things"))
+    assert [plain(row) for row in page.drain(0)] == [
+        "✓ edit …/path/module.py · 0.0s",
+        "✓ run make all the man… · 0.0s",
+    ]
+
+
 @pytest.mark.parametrize("width", [77, 80, 83])
 def test_a_bar_wraps_nothing_that_was_made_for_this_width(width: int) -> None:
     printed = ToolCallChanged("1", "bash", "success", "x", detail=f"a\n{'=' * 80}\n", detail_kind="output")

@@ -43,12 +43,15 @@ def choices(event: ApprovalRequested, mode: str, texts: Texts) -> list[Choice]:
 
 
 def choice_rows(offered: list[Choice], columns: int) -> list[Line]:
-    """The choices side by side, in as few rows as they need; a row ends between two of them."""
+    """The choices side by side, in as few rows as they need; a row ends between two of them where that
+    takes no more rows."""
     rows: list[Line] = []
+    line: Line = []
     for choice in offered:
-        line: Line = [("ask", choice.key), ("", f" {choice.about}")]
-        if rows and line_width(rows[-1]) + line_width(line) + len(_BETWEEN) <= columns:
-            rows[-1] += [("dim", _BETWEEN), *line]
+        one: Line = [("ask", choice.key), ("", f" {choice.about}")]
+        line += [("dim", _BETWEEN), *one] if line else one
+        if rows and line_width(rows[-1]) + line_width(one) + len(_BETWEEN) <= columns:
+            rows[-1] += [("dim", _BETWEEN), *one]
         else:
-            rows += wrap(line, columns)
-    return rows
+            rows += wrap(one, columns)
+    return min(rows, wrap(line, columns), key=len)

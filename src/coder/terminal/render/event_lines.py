@@ -25,7 +25,7 @@ from coder.protocol.events import (
 from coder.protocol.modes import InstantModeExecuted
 from coder.terminal.render.sanitize import flat, safe, safe_output
 from coder.terminal.render.sgr import coloured_lines, has_colours
-from coder.terminal.render.width import Line, Span, clip, line_width, plain, text_width, wrap
+from coder.terminal.render.width import Line, Span, clip, clip_left, line_width, plain, text_width, wrap
 from coder.texts import Phrase, Texts
 
 OUTPUT_LINES = 500  # of a call's output or diff under its summary (`ui.output_lines`)
@@ -37,6 +37,7 @@ _BAR = "  │ "  # before each line of a tool's output
 _BETWEEN = " · "
 _CHANGES = ("tool.created", "tool.updated")
 _VERBS = {"bash": "run"}
+_PATH_TOOLS = ("read", "list", "write", "edit", "patch")
 _MARKS = {"pending": "☐", "in_progress": "▸", "completed": "☑", "cancelled": "☒"}
 _EVIDENCE_MARKS = {"passed": ("good", "✓"), "failed": ("bad", "✗"), "unchecked": ("dim", "–")}
 _ENDED = ("completed", "cancelled")
@@ -53,7 +54,9 @@ def tool_lines(event: ToolCallChanged, texts: Texts, width: int = 0, most: int =
     if width and line_width(outcome) > width // 2:
         text: Line = [("dim", plain(outcome).removeprefix(_BETWEEN))]
         outcome, below = [], wrap(text, width, [("", "  ")], [("", "  ")])
-    row = _row(mark, [("strong", verb(event.tool))], flat(event.argument), [*outcome, time], width)
+    head: Line = [("strong", verb(event.tool))]
+    path = event.tool in _PATH_TOOLS
+    row = _row(mark, head, flat(event.argument), [*outcome, time], width, from_left=path)
     return [row, *below, *detail_lines(event.detail, event.detail_kind, texts, width, most)]
 
 
@@ -101,13 +104,14 @@ def _asked_for(tool: str, names: list[str], texts: Texts) -> str:
     return f"{tool} {texts.say(key, n=len(names), names=', '.join(filter(None, names)))}"
 
 
-def _row(mark: Span, head: Line, argument: str, rest: Line, width: int) -> Line:
+def _row(mark: Span, head: Line, argument: str, rest: Line, width: int, *, from_left: bool = False) -> Line:
+    """`from_left`: of a long argument the end is shown."""
     line: Line = [mark, ("", " "), *head]
     if argument:
-        spans: Line = [("", f" {argument}")]
-        if width:
-            spans = clip(spans, max(width - line_width(line) - line_width(rest), _LEAST_ARGUMENT))
-        line += spans
+        room = max(width - line_width(line) - line_width(rest), _LEAST_ARGUMENT)
+        if width and from_left:
+            argument = clip_left(argument, room - 1)
+        line += clip([("", f" {argument}")], room) if width else [("", f" {argument}")]
     return [span for span in (*line, *rest) if span[1]]
 
 
