@@ -58,6 +58,12 @@ def test_no_tells_the_model_why(project: Project) -> None:
     assert observation["meta"]["denied"] is True
 
 
+def test_a_word_that_is_no_answer_allows_nothing(project: Project) -> None:
+    ask(project, [WRITE], "perhaps")  # type: ignore[arg-type] # a front end may send it: Python checks no field
+    assert not (project.cwd / "new.txt").exists()
+    assert [e["meta"].get("answer") for e in project.of_type("approval")] == [None, "no"]
+
+
 def test_every_reason_is_in_one_question(project: Project) -> None:
     project.write("old.txt", "x")
     driver = ask(project, [bash("rm old.txt > $(echo log)")], "no")

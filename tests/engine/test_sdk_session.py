@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import msgspec
@@ -159,7 +161,7 @@ class TestOps:
     def test_an_answer_that_is_none_is_no_yes(self, project: Project, answer: Any) -> None:
         with (
             ScriptedServer([{"calls": [bash("touch a.txt")]}, {"text": "done"}]) as server,
-            pytest.raises((TypeError, ValueError)),
+            pytest.raises(ValueError, match="it answers True, False, "),
         ):
             asyncio.run(coder.run_agent("go", **options(project, server.url, approve=lambda event: answer)))
         assert not (project.cwd / "a.txt").exists()
@@ -196,6 +198,37 @@ class TestOps:
             with coder.SyncSession(**options(project, server.url)) as session:
                 assert [session.run_turn("a").final_text, session.run_turn("b").final_text] == ["one", "two"]
             assert coder.run_agent_sync("c", **options(project, server.url)).final_text == "three"
+
+    def test_inside_a_loop_it_says_what_to_call(self, recwarn: pytest.WarningsRecorder) -> None:
+        async def wrong(call: Callable[[], object]) -> None:
+            call()
+
+        for call, named in (
+            (lambda: coder.run_agent_sync("x"), "run_agent"),
+            (coder.SyncSession, "create_agent"),
+        ):
+            with pytest.raises(RuntimeError, match=f"call coder.{named}"):
+                asyncio.run(wrong(call))
+        gc.collect()
+        assert not [str(one.message) for one in recwarn]
+
+    def test_what_can_never_work_is_told_at_once(self) -> None:
+        async def on_event(event: AnyEvent) -> None: ...
+
+        class Awaiting:
+            async def __call__(self, event: AnyEvent) -> None: ...
+
+        for wrong in (on_event, Awaiting()):
+            with pytest.raises(TypeError, match="on_event is a plain function"):
+                coder.create_agent_session(on_event=wrong)  # type: ignore[arg-type] # as a program may
+        with pytest.raises(TypeError, match=r"put @coder[.]tool above the function"):
+            coder.create_agent_session(tools=[len])  # type: ignore[list-item] # as a program may
+
+    def test_every_step_has_an_index_of_its_own(self, project: Project) -> None:
+        script = [{"calls": [bash("true")]}, {"text": "done"}]
+        with ScriptedServer(script) as server:
+            result = asyncio.run(coder.run_agent("1. read it 2. mend it", **options(project, server.url)))
+        assert [(step.index, step.text) for step in result.steps] == [(0, ""), (1, ""), (2, "done")]
 
 
 class Stop(msgspec.Struct):
@@ -280,6 +313,21 @@ class TestTools:
             raise Skipped("today")
 
         assert self.call(project, [odd], {"name": "odd", "arguments": {}}) == ["error: Skipped: today"]
+
+    @pytest.mark.parametrize("where", ["run", "argument", "command"])
+    def test_nor_does_one_of_a_class_of_its_own(self, project: Project, where: str) -> None:
+        class Skipped(BaseException):
+            """As test runners raise it."""
+
+        def raises(*_args: object) -> Any:
+            raise Skipped("today")
+
+        made = coder.tool(name="odd", read_only=True)(lambda: "")
+        odd = type("Odd", (type(made),), {where: raises, "kind": "runs" if where == "command" else "looks"})
+        made.__class__ = odd
+        (told,) = self.call(project, [made], {"name": "odd", "arguments": {}})
+        assert told.startswith("error: ")
+        assert told.endswith("Skipped: today")
 
     def test_what_cannot_be_offered_is_told_at_once(self, project: Project) -> None:
         with pytest.raises(TypeError, match="the parameter x needs a type"):

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _SETTING = frozenset(
     {"config", "remote", "branch", "push", "pull", "fetch", "checkout", "switch", "submodule"}
 )
+_ALLOWING = ("yes", "always")
 # What the model is to do about a denial.
 PROPOSE = "Do the rest without it, and propose it to the person in your answer."
 # Flags that would allow a call where nobody can be asked; least permissive first.
@@ -242,6 +243,8 @@ async def _reply(
     answer = "cancelled"
     try:
         reply = await future
+        if reply.answer not in _ALLOWING:  # Python checks no field: what is no known word allows nothing
+            reply = replace(reply, answer="no")
         answer = reply.answer
         return reply
     finally:

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 CANCELLED = "error: cancelled by the person before it finished; what it had done by then stays done"
 NOT_RUN = "error: not run: the person cancelled before this call began"
+# What ends a turn or the program; anything else that a tool raises is its call's error.
+_ENDS = (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit)
 FAULT = "error: not finished: the turn was ended by a fault"
 
 
@@ -106,7 +108,9 @@ def _job(session: Session, ready: CallReady) -> _Job:
         job.call = _resolved(ready.call, tool.spec.name)
     except _NotUnderstood as error:
         job.result = failed(str(error))
-    except Exception as error:
+    except _ENDS:
+        raise
+    except BaseException as error:
         job.result = _crashed(session, f"the call of {ready.call.name} could not be understood", error)
     session.add_action(job.call, arguments, sent=ready.call, meant=job.args)
     _show(session, job, "scheduled")
@@ -188,7 +192,9 @@ def _batch(session: Session, jobs: list[_Job]) -> list[_Job]:
 def _is_allowed(session: Session, tool: Tool, args: Mapping[str, Any]) -> bool:
     try:
         return ruling_of(session, tool, args).decision == "allow"
-    except Exception:  # it comes again when the call is run, and is told then
+    except _ENDS:
+        raise
+    except BaseException:  # it comes again when the call is run, and is told then
         return False
 
 
@@ -210,7 +216,9 @@ async def _run(session: Session, turn: Turn, job: _Job) -> None:
         return
     try:
         await _judge_and_execute(session, turn, job, job.tool)
-    except (Exception, SystemExit) as error:  # a tool's error is reported to the model, never ends the loop
+    except _ENDS:
+        raise
+    except BaseException as error:  # a tool's error is reported to the model, never ends the loop
         if isinstance(error, RecordError) and not job.begun:
             raise  # without a record nothing runs
         job.result = _crashed(session, f"the tool {job.call.name} failed", error)

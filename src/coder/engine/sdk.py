@@ -45,7 +45,8 @@ Approver = Callable[[ApprovalRequested], Approval | Awaitable[Approval]]
 
 
 class Step(msgspec.Struct):
-    """One response of the model and the results of its tool calls."""
+    """One response of the model and the results of its tool calls; `index` is its place in the turn.
+    A todo list that coder made itself is the first."""
 
     index: int
     text: str = ""
@@ -263,13 +264,15 @@ def _checked(op: object) -> AnyOp:
 
 def _reply(approval_id: str, answer: object) -> AnyOp:
     """Of what `approve` answers. Anything but the answers that there are is an error: an object is true."""
-    if isinstance(answer, ApprovalReply):  # its id can only be this
-        return _checked(msgspec.structs.replace(answer, approval_id=approval_id))
-    if answer is None or isinstance(answer, bool):
-        return ApprovalReply(approval_id, "yes" if answer else "no")
-    if not isinstance(answer, str):
-        raise TypeError(f"approve answered {answer!r}; it answers True, False, a word or an ApprovalReply")
-    return _checked({"op": "approval_reply", "approval_id": approval_id, "answer": answer})
+    try:
+        if isinstance(answer, ApprovalReply):  # its id can only be this
+            return _checked(msgspec.structs.replace(answer, approval_id=approval_id))
+        if answer is None or isinstance(answer, bool):
+            return ApprovalReply(approval_id, "yes" if answer else "no")
+        return _checked({"op": "approval_reply", "approval_id": approval_id, "answer": answer})
+    except (msgspec.ValidationError, TypeError):
+        words = 'True, False, "yes", "no", "always" or an ApprovalReply with such a word'
+        raise ValueError(f"approve answered {answer!r}; it answers {words}") from None
 
 
 class _Reading:
@@ -323,7 +326,7 @@ class _Reading:
     def _recorded(self, entry: HistoryEvent) -> None:
         match entry.entry:
             case Assistant():
-                self.steps.append(Step(index=entry.step, text=entry.content))
+                self.steps.append(Step(index=len(self.steps), text=entry.content))
             case Action() if self.steps:
                 self.steps[-1].actions = [*self.steps[-1].actions, entry.meta]
             case Observation() if self.steps:
@@ -377,6 +380,11 @@ def create_agent_session(
     an `ApprovalReply`. Without it such calls are refused, unless the session is `interactive`: then the
     program reads `ApprovalRequested` from `events` and submits the reply.
     """
+    for one in tools:
+        if not isinstance(one, Tool):
+            raise TypeError(f"{one!r} is no tool: put @coder.tool above the function")
+    if any(inspect.iscoroutinefunction(one) for one in (on_event, type(on_event).__call__)):
+        raise TypeError("on_event is a plain function; a program that awaits reads session.events()")
     own = None if isinstance(model, str) else model
     options = Options(
         cwd=Path(cwd).absolute(),
@@ -411,6 +419,7 @@ class SyncSession:
     """A session for programs without an event loop. A context manager."""
 
     def __init__(self, **options: Any) -> None:
+        _check_no_loop("create_agent_session")
         self._runner = asyncio.Runner()
         self._session = self._runner.run(_created(options))
 
@@ -434,6 +443,14 @@ class SyncSession:
         self.close()
 
 
+def _check_no_loop(instead: str) -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise RuntimeError(f"an event loop runs already: call coder.{instead} there, and await it")
+
+
 async def _created(options: Mapping[str, Any]) -> AgentSession:
     return create_agent_session(**options)
 
@@ -444,4 +461,5 @@ async def _closed(session: AgentSession) -> None:
 
 def run_agent_sync(question: str, **options: Any) -> TurnResult:
     """`run_agent` for programs without an event loop."""
+    _check_no_loop("run_agent")
     return asyncio.run(run_agent(question, **options))
