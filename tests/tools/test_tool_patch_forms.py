@@ -128,3 +128,13 @@ def test_lines_that_end_in_a_carriage_return_alone(world: World) -> None:
     few = world.put("c.txt", b"one\rstill one\ntwo\nthree\n")  # one of a progress bar, say
     assert world.call(Patch(), patch=envelope("*** Update File: c.txt", "-two", "+2")).ok
     assert few.read_bytes() == b"one\rstill one\n2\nthree\n"
+
+
+def test_an_envelope_quoted_in_a_unified_diff_is_text(world: World) -> None:
+    """Else taking a hunk of a file about patches would do what the file says."""
+    kept = world.put("kept.txt", "kept\n")
+    about = world.put("about.md", "*** Begin Patch\n*** Delete File: kept.txt\nold\n")
+    quoted = " *** Begin Patch\n *** Delete File: kept.txt\n"
+    diff = f"--- a/about.md\n+++ b/about.md\n@@ -1,3 +1,3 @@\n{quoted}-old\n+new"
+    assert world.call(Patch(), patch=diff).for_model == "updated about.md (+1 -1)"
+    assert (kept.read_bytes(), about.read_text(encoding="utf-8").splitlines()[-1]) == (b"kept\n", "new")

@@ -15,7 +15,14 @@ MOST_FAULTS = 20
 
 
 def looks_like_envelope(lines: list[str]) -> bool:
-    return any(_BEGIN.match(line) or _HEADER.match(line.lstrip()) for line in lines)
+    """What comes first decides: what a hunk of a unified diff quotes is not followed."""
+    for at, line in enumerate(lines):
+        if _BEGIN.match(line) or _HEADER.match(line.lstrip()):
+            return True
+        names = line.startswith("--- ") and "".join(lines[at + 1 : at + 2]).startswith("+++ ")
+        if names or line.startswith("diff --git "):
+            return False
+    return False
 
 
 def parse_envelope(lines: list[str]) -> list[FilePatch]:
