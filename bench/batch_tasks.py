@@ -1,9 +1,9 @@
 """`coder batch` against a bare loop of `coder --once`, with two at a time (`./dev bench batch`).
 
 Both do the same work: one task that writes a file, in a clone of its own, against the scripted model. The
-loop is given clones that exist already; the batch makes its own, and patches, rows and the page besides. CPU
-time counts, because a busy machine makes the wall-clock time of two runs incomparable; both are printed. Run
-with `.dev/ray/bin/python` (`./dev ray` makes it), the Ray engine is measured beside the local one.
+loop is given clones that exist already; the batch makes its own, and patches, rows and the page besides. They
+take turns, and CPU time counts, because a busy machine changes the clock's from run to run; both are printed.
+Run with `.dev/ray/bin/python` (`./dev ray` makes it), the Ray engine is measured beside the local one.
 """
 
 from __future__ import annotations
@@ -16,16 +16,20 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from importlib.util import find_spec
 from itertools import repeat
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from coder.batch.nursery import LABEL
 from coder.model.scripted import ScriptedServer
 
-TASKS = int(sys.argv[1]) if len(sys.argv) > 1 else 60
+ROUNDS = 3
+TASKS = max(1, (int(sys.argv[1]) if len(sys.argv) > 1 else 60) // ROUNDS)  # of a round
 LINES = 10_000
 JOBS = 2
 
@@ -57,8 +61,7 @@ def main() -> None:
             "CODER_MODEL": "scripted",
             "TMPDIR": name,
         }
-        measure_loop(root, project, environ)
-        measure_batch(root, project, environ)
+        measure_tasks(root, project, environ)
         measure_lines(root, project, environ)
         if find_spec("ray") is not None:
             measure_ray(root, project, environ)
@@ -69,25 +72,44 @@ def cpu() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def report(what: str, wall: float, used: float, count: int) -> None:
-    print(f"{what}: {count / wall:.2f} tasks/s, {1000 * used / count:.0f} ms of CPU a task")
+def measure_tasks(root: Path, project: Path, environ: dict[str, str]) -> None:
+    sizes: list[int] = []
+    costs, ratios = [], []
+    for number in range(ROUNDS):
+        clones = [root / f"clone-{number}-{one}" for one in range(TASKS)]
+        for clone in clones:
+            subprocess.run(["git", "clone", "-q", str(project), str(clone)], check=True)
+        loop = timed("a loop of coder --once, two at a time", partial(run_loop, clones, environ))
+        ours = timed(
+            "coder batch --jobs 2", partial(run_batch, root, project, environ, f"out-{number}", sizes)
+        )
+        costs.append(1000 * (ours[1] - loop[1]) / TASKS)
+        ratios.append(ours[0] / loop[0])
+    each = ", ".join(f"{cost:.0f}" for cost in costs)
+    print(f"CPU of the batch over the loop's: {median(costs):.0f} ms a task (rounds: {each})")
+    print(f"time of the batch: {median(ratios):.2f} of the loop's (median of {ROUNDS} rounds)")
+    if sizes:
+        print(f"memory of a running task (PSS): median {median(sizes) / 1024:.1f} MB")
 
 
-def measure_loop(root: Path, project: Path, environ: dict[str, str]) -> None:
-    clones = [root / f"clone-{number}" for number in range(TASKS)]
-    for clone in clones:
-        subprocess.run(["git", "clone", "-q", str(project), str(clone)], check=True)
+def timed(what: str, run: Callable[[], None]) -> tuple[float, float]:
+    """Seconds on the clock, and of the processors."""
+    before, begun = cpu(), time.monotonic()
+    run()
+    wall, used = time.monotonic() - begun, cpu() - before
+    print(f"{what}: {TASKS / wall:.2f} tasks/s, {1000 * used / TASKS:.0f} ms of CPU a task")
+    return wall, used
 
+
+def run_loop(clones: list[Path], environ: dict[str, str]) -> None:
     def once(clone: Path) -> None:
         line = [sys.executable, "-m", "coder", "--mode", "auto-edit", "--once", "write the file"]
         subprocess.run(
             line, cwd=clone, env=environ, stdin=subprocess.DEVNULL, capture_output=True, check=True
         )
 
-    before, begun = cpu(), time.monotonic()
     with ThreadPoolExecutor(JOBS) as pool:
         list(pool.map(once, clones))
-    report("bare loop of coder --once, two at a time", time.monotonic() - begun, cpu() - before, TASKS)
 
 
 def batch(
@@ -107,17 +129,12 @@ def batch(
     )
 
 
-def measure_batch(root: Path, project: Path, environ: dict[str, str]) -> None:
-    before, begun = cpu(), time.monotonic()
-    process = batch(root, project, environ, TASKS, "out")
-    sizes: list[int] = []
+def run_batch(root: Path, project: Path, environ: dict[str, str], out: str, sizes: list[int]) -> None:
+    process = batch(root, project, environ, TASKS, out)
     looking = threading.Thread(target=look, args=(process, sizes), daemon=True)
     looking.start()
     process.wait()
-    report("coder batch --jobs 2", time.monotonic() - begun, cpu() - before, TASKS)
     looking.join()
-    if sizes:
-        print(f"memory of a running task (PSS): median {sorted(sizes)[len(sizes) // 2] / 1024:.1f} MB")
 
 
 def look(process: subprocess.Popen[bytes], sizes: list[int]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -69,6 +70,61 @@ def test_a_repository_that_is_a_command_is_refused_before_anything_starts(
         assert (done.returncode, server.chats) == (2, [])
     assert "line 1: " in done.stderr
     assert not (project.cwd / "ran").exists()
+
+
+@pytest.mark.parametrize("field", ["cwd", "setup", "check", "ref", "model"])
+def test_a_nul_is_named_with_its_line_before_anything_starts(tmp_path: Path, field: str) -> None:
+    with pytest.raises(BatchError, match=f"line 1: .*{field}"):
+        read(tmp_path, {**TASK, field: "a\0b"})
+
+
+def test_a_task_file_that_is_rewritten_meanwhile_starts_no_other_tasks(project: Project) -> None:
+    """In place, as some editors do: at a task's offset there may now be another."""
+    make_repository(project.cwd)
+    long = "x" * 20_000  # more than is read ahead
+    batch = Batch(project, [{**TASK, "id": f"t{number}", "prompt": long} for number in range(3)])
+    changed = threading.Event()
+
+    def answer(request: dict[str, Any]) -> Any:
+        if not changed.is_set():
+            changed.set()
+            text = batch.file.read_text(encoding="utf-8")
+            batch.file.write_text(text.replace("xx", "yyy"), encoding="utf-8")
+        return writes()(request)
+
+    with model(answer) as server:
+        done = batch.run(server.url, "--jobs", "1")
+        assert (done.returncode, "was changed while its tasks ran" in done.stderr) == (2, True), done.stderr
+        assert list(batch.by_id()) == ["t0"]
+        assert batch.run(server.url, "--resume").returncode == 0
+    assert sorted(batch.by_id()) == ["t0", "t1", "t2"]
+
+
+def test_tasks_from_a_pipe(project: Project) -> None:
+    make_repository(project.cwd)
+    with model(writes()) as server:
+        words = ["batch", "/dev/stdin", "--out", str(project.home / "out")]
+        done = subprocess.run(
+            [sys.executable, "-m", "coder", *words],
+            cwd=project.cwd,
+            env=project.environ(server.url),
+            input=json.dumps(TASK) + "\n",
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+    assert done.returncode == 0, done.stderr
+    assert "one: succeeded" in done.stdout
+
+
+def test_results_that_lie_in_the_checkout_are_not_shown_to_tasks(project: Project) -> None:
+    make_repository(project.cwd)
+    batch = Batch(project, [{**TASK, "check": "ls"}, {**TASK, "id": "two", "check": "ls"}])
+    batch.out = project.cwd / "results"
+    with model(writes()) as server:
+        batch.run(server.url, "--jobs", "1")
+        assert batch.run(server.url, "--retry", "failed").returncode == 0
+    assert {row["check"]["output"] for row in batch.rows()} == {"a.txt\nnew.txt\ntasks.jsonl"}
 
 
 PATCHES = {

@@ -1,7 +1,7 @@
 """The task file: one JSON object a line, every line checked before the first task starts.
 
-Only ids and offsets stay in memory; a task is decoded again when it starts, so that a file of 100,000 tasks
-costs megabytes, not what its prompts weigh.
+Only ids, offsets and checksums stay in memory; a task is decoded again when it starts, so that a file of
+100,000 tasks costs megabytes, not what its prompts weigh.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ from difflib import get_close_matches
 from functools import reduce
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any
+from shutil import copyfileobj
+from tempfile import TemporaryFile
+from typing import IO, Annotated, Any
+from zlib import crc32
 
 import msgspec
 
@@ -69,14 +72,17 @@ class TaskFile:
         self.path = path
         self._directory = Path(os.path.realpath(path)).parent
         self._combinations = [dict(zip(matrix, values, strict=True)) for values in product(*matrix.values())]
-        self._offsets = array("Q")
+        self._offsets, self._sums = array("Q"), array("L")
         self._environ = environ
         self._known_directories: dict[str, bool] = {}
         self.ids: list[str] = []
         self.models: set[str] = set()  # named by tasks
         self.variables: set[str] = set()
         try:
-            self._file = path.open("rb")
+            self._file: IO[bytes] = path.open("rb")
+            if not self._file.seekable():  # `… | coder batch /dev/stdin`
+                self._directory = Path.cwd()
+                self._file = _copied(self._file)
         except OSError as error:
             raise BatchError("batch.unreadable", file=path, why=error.strerror) from None
         try:
@@ -89,10 +95,13 @@ class TaskFile:
         return len(self.ids)
 
     def task(self, index: int) -> Task:
-        """The task at `index` in `ids`, read from the file again."""
+        """The task at `index` in `ids`, read from the file again. Raises `BatchError`."""
         line, combination = divmod(index, len(self._combinations))
         self._file.seek(self._offsets[line])
-        task = _decoded(self._file.readline())
+        text = self._file.readline()
+        if crc32(text) != self._sums[line]:
+            raise BatchError("batch.changed", file=self.path)
+        task = _decoded(text)
         return _combined(self._placed(task), self._combinations[combination])
 
     def close(self) -> None:
@@ -110,6 +119,7 @@ class TaskFile:
                     break
             else:
                 self._offsets.append(offset)
+                self._sums.append(crc32(line))
         if faults:
             raise BatchError(reduce(_and_line, faults, Phrase("batch.wrong_lines", file=self.path)))
         if not self.ids:
@@ -157,6 +167,14 @@ class TaskFile:
         return os.path.normpath(self._directory / Path(path).expanduser())
 
 
+def _copied(stream: IO[bytes]) -> IO[bytes]:
+    copy = TemporaryFile()  # noqa: SIM115 - closed with the task file
+    with stream:
+        copyfileobj(stream, copy)
+    copy.seek(0)
+    return copy
+
+
 def _and_line(before: Phrase, line: Phrase) -> Phrase:
     return Phrase("batch.and_line", before=before, line=line)
 
@@ -183,6 +201,9 @@ def check_task(task: Task, environ: Mapping[str, str]) -> None:
         raise BatchError("batch.bad_id", id=task.id)
     if not task.prompt.strip():
         raise BatchError("batch.no_prompt")
+    for name in ("cwd", "repo", "ref", "setup", "check", "model", "mode"):
+        if "\0" in getattr(task, name):
+            raise BatchError("batch.wrong_value", why=f"a NUL character - at `$.{name}`")
     if bool(task.cwd) == bool(task.repo):
         raise BatchError("batch.cwd_or_repo")
     if task.source.startswith("-") or task.ref.startswith("-"):

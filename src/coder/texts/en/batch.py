@@ -37,6 +37,8 @@ TEXTS: dict[str, str] = {
     "batch.no_status": "{directory} is not the folder of a batch: {why}.",
     "batch.status_missing": "Name the folder: coder batch status DIR",
     "batch.surplus": "{word} is one word too many; options begin with two dashes.",
+    "batch.changed": "{file} was changed while its tasks ran, so the batch was stopped; the same command "
+    "with --resume goes on with the file as it is now.",
     "batch.home_too_large": "Every task takes a copy of your modes and skills along; with {directory} these "
     "are more than {limit} MB. Move out of there what tasks do not need.",
     "batch.no_ray": "--engine ray needs Ray: pip install 'coder[ray]'",

@@ -34,6 +34,7 @@ TEXTS: dict[str, str] = {
     "batch.no_status": "{directory} 不是批处理的文件夹：{why}。",
     "batch.status_missing": "请指明文件夹：coder batch status DIR",
     "batch.surplus": "多了一个词 {word}；选项以两个短横线开头。",
+    "batch.changed": "{file} 在任务运行期间被修改，批处理因此停止；同一命令加 --resume 会按现在的文件继续。",
     "batch.home_too_large": "每个任务都会带上你的模式和技能的副本；"
     "加上 {directory} 后它们已超过 {limit} MB。请把任务不需要的内容移出。",
     "batch.no_ray": "--engine ray 需要 Ray：pip install 'coder[ray]'",
