@@ -52,6 +52,7 @@ def test_a_yes_typed_twice_does_not_answer_the_question_behind(
         send_reply=sent.append,
         draw_now=lambda: None,
         is_away=False,
+        has_unread_keys=False,
     )
     prompt = ApprovalPrompt(state, actions, Texts("en"), around, lambda _delay, _do: None)
 
@@ -84,6 +85,12 @@ def test_a_yes_typed_twice_does_not_answer_the_question_behind(
     assert prompt.takes("y")
     prompt.answer(third, "y")
     assert sent[-1].answer == "yes"
+    take(ApprovalResolved(approval_id="3", answer="yes"))
+    around.has_unread_keys = True  # typed before the question was drawn
+    now += 1.0
+    take(asked(4))
+    assert not state.answering
+    assert not prompt.takes("y")
 
 
 @pytest.mark.parametrize("lang", ["en", "zh"])

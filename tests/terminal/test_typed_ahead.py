@@ -32,6 +32,24 @@ def test_the_end_of_a_word_allows_nothing(project: Project) -> None:
     assert (project.cwd / "new.txt").exists()
 
 
+def test_nor_does_a_paste_that_has_not_ended(project: Project) -> None:
+    gate = Gate(WRITE)
+    with ScriptedServer([gate, {"text": "second"}]) as server, Terminal(project, server.url) as terminal:
+        terminal.until_idle()
+        terminal.send("go")
+        terminal.until("esc stops")
+        terminal.type("\x1b[200~yes, ")
+        terminal.pump(0.1)
+        gate.open()
+        terminal.until("A question waits")
+        terminal.type("but\x1b[201~")
+        terminal.until(lambda: terminal.screen.endswith("> yes, but"))
+        terminal.until(lambda: terminal.screen.endswith("Allow?"))  # after a pause
+        terminal.type("y")
+        terminal.until("second")
+        terminal.until(lambda: terminal.screen.endswith("> yes, but"))
+
+
 def test_nor_does_a_line_in_a_terminal_of_lines(project: Project) -> None:
     gate = Gate(WRITE)
     script = [gate, {"text": "second"}, {"text": "third"}]

@@ -413,6 +413,10 @@ class Repl:
     def is_away(self) -> bool:
         return self.live_region.away
 
+    @property
+    def has_unread_keys(self) -> bool:
+        return self.live_region.has_unread_keys
+
     def cancel(self) -> None:
         if self.state.busy:
             self.state.phase = "stopping"

@@ -59,6 +59,11 @@ class Surroundings(Protocol):
         """Whether a pager or an editor has the terminal."""
         ...
 
+    @property
+    def has_unread_keys(self) -> bool:
+        """Whether something was typed, or is being pasted, that was not handled yet."""
+        ...
+
 
 class ApprovalPrompt:
     """The question that is open, and how far its answer has come."""
@@ -119,6 +124,9 @@ class ApprovalPrompt:
             self._wait(_AGAIN_SECONDS)
             return
         self._around.draw_now()  # no key may answer what is not on the screen yet
+        if self._around.has_unread_keys:
+            self._wait(_AGAIN_SECONDS)
+            return
         self._state.answering = True
         self._actions.make_room()
         self._around.draw_now()

@@ -164,6 +164,13 @@ class KeyboardInput(Vt100Input):
         self.stdin_reader.typed_ahead = waiting[0]
         return super().raw_mode()
 
+    @property
+    def has_unread(self) -> bool:
+        """Whether keys wait to be read, or a paste has not ended."""
+        with contextlib.suppress(OSError, ValueError):
+            return self._keyboard.in_paste or bool(select.select([self._fileno], [], [], 0)[0])
+        return False
+
     def expect_background(self, heard: Callable[[str], None]) -> None:
         self._keyboard.background = heard
 

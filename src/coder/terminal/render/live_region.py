@@ -122,6 +122,10 @@ class LiveRegion:
         """Whether an editor or a pager has the terminal."""
         return self.app._running_in_terminal or not self.app.is_running
 
+    @property
+    def has_unread_keys(self) -> bool:
+        return self._keyboard.has_unread
+
     def commit(self, lines: Sequence[str]) -> None:
         """Append to scrollback: erase, write and redraw in one write, to avoid flicker."""
         self.app.live_renderer.frame(self.app, lines)
