@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import shutil
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -220,6 +224,56 @@ def test_a_home_that_cannot_be_written_still_finds(tmp_path: Path, directory: Pa
     assert find(blocked / "home", directory, "ibex") == ["a"]
 
 
+@pytest.mark.skipif(os.getuid() != 0 or shutil.which("unshare") is None, reason="needs root, to mount")
+@pytest.mark.parametrize(
+    ("options", "fill", "refused"),
+    [("size=300k", "true", ""), ("size=300k", "yes", "No space left"), ("ro", "true", "Read-only file")],
+    ids=["little room", "full", "read-only"],
+)
+def test_a_full_disk_costs_nobody_the_search_and_is_not_filled(
+    project: Project, options: str, fill: str, refused: str
+) -> None:
+    """The index would take all that is left: it goes, and what cannot be made anew has the room."""
+    for at in range(12):
+        noise = " ".join(os.urandom(6).hex() for _ in range(2000))
+        write(project.cwd / ".coder" / "history", f"s{at}", [turn_of(f"lynx {at}", "one", output=noise)])
+    home = project.home / ".coder"
+    home.mkdir(exist_ok=True)
+    coder = f"{sys.executable} -m coder"
+    line = (
+        f"mount -t tmpfs -o {options} none {home}; {fill} 2>/dev/null > {home}/fill;"
+        f" df --output=avail {home} | tail -1;"
+        f" {coder} sessions --json --search lynx && {coder} stats --json &&"
+        f" {coder} export s3 --md {home}/x.md; echo $?; rm -f {home}/x.md; df --output=avail {home} | tail -1"
+    )
+    done = subprocess.run(
+        ["unshare", "-m", "--propagation", "private", "bash", "-c", line],
+        cwd=project.cwd, env=project.environ(), capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    before, *found, figures, status, after = done.stdout.splitlines()
+    assert len(found) == 12
+    assert json.loads(figures)["total"]["sessions"] == 12
+    assert status == ("2" if refused else "0")
+    assert f"cannot be written: {refused}" in done.stderr if refused else "Wrote" in done.stderr
+    assert before == after
+
+
+def test_a_directory_that_cannot_be_listed_for_once_is_not_forgotten(
+    home: Path, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(directory, "a", [turn_of("ibex", "one")])
+    assert find(home, directory, "ibex") == ["a"]
+
+    def fails(path: str) -> None:
+        raise OSError(errno.EIO, "input/output error")
+
+    monkeypatch.setattr(os, "scandir", fails)
+    assert find(home, directory, "ibex") == ["a"]
+    monkeypatch.undo()
+    shutil.rmtree(directory)
+    assert find(home, directory, "ibex") == []
+
+
 def test_links_and_undecodable_lines_are_passed_over(home: Path, directory: Path, tmp_path: Path) -> None:
     elsewhere = write(tmp_path / "elsewhere", "x", [turn_of("ocelot", "one")])
     directory.mkdir()
@@ -229,15 +283,46 @@ def test_links_and_undecodable_lines_are_passed_over(home: Path, directory: Path
     assert find(home, directory, "serval") == ["odd"]
 
 
-def test_two_processes_at_once_lose_nothing(home: Path, directory: Path) -> None:
-    from concurrent.futures import ThreadPoolExecutor
+# Sessions end, records grow and are deleted, and every search has those that stay.
+_AT_ONCE = """
+import sys
+from pathlib import Path
+from records import turn_of, write
+from coder.lookback.index.search import search
+from coder.lookback.index.update import session_ended
+from coder.lookback.projects import Project
+home, directory, me = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
+for at in range(15):
+    name = f"p{me}-{at}"
+    path = write(directory, name, [turn_of(f"gnu of{me} number{at}", "one")])
+    session_ended(home, Project(str(directory), str(directory)), name)
+    with path.open("ab") as file:
+        file.write(turn_of("again", "okapi", 2))
+    found = {one.session_id for one in search(home, [str(directory)], "gnu", 500)}
+    assert found >= {f"s{n}" for n in range(30)} | {name}, found
+    if at % 3:
+        path.unlink()
+        assert name not in {one.session_id for one in search(home, [str(directory)], f"of{me}", 500)}
+"""
 
+
+def test_processes_that_index_search_and_delete_at_once_lose_nothing(home: Path, directory: Path) -> None:
     for at in range(30):
         write(directory, f"s{at}", [turn_of(f"gnu number{at}", "one")])
-    with ThreadPoolExecutor(4) as pool:
-        counts = list(pool.map(lambda _: len(search(home, [str(directory)], "gnu", 100)), range(4)))
-    assert counts == [30] * 4
-    assert find(home, directory, "number17") == ["s17"]
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    workers = [
+        subprocess.Popen([sys.executable, "-c", _AT_ONCE, home, directory, str(me)], env=env)
+        for me in range(3)
+    ]
+    assert [worker.wait(240) for worker in workers] == [0] * 3
+    left = {path.stem for path in directory.iterdir()}
+    assert len(left) == 30 + 3 * 5
+    assert {*names(search(home, [str(directory)], "gnu", 500))} == left
+    assert {*find(home, directory, "okapi")} == {name for name in left if name.startswith("p")}
+    index = sqlite3.connect(home / "index.db")
+    assert index.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    assert index.execute("SELECT count(*) FROM session").fetchone() == (len(left),)
+    index.close()
 
 
 _TEXT = st.text(alphabet=st.sampled_from("ab1 数据库连接，_./-\"'*"), min_size=1, max_size=24)

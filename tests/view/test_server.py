@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import socket
@@ -113,6 +114,38 @@ def test_it_listens_on_loopback_alone(project: Project) -> None:
             with socket.socket() as line:
                 line.settimeout(2)
                 assert line.connect_ex((str(address), view.port)) != 0
+
+
+def test_requests_that_never_end_keep_nobody_out(project: Project, session: str) -> None:
+    """Slowloris: three hundred connections in the middle of a request. Threads stay few, and the person's own
+    request is answered before any of them."""
+    beginnings = [b"", b"GET ", b"GET /api/list HTTP/1.1\r\nHost: 127", b"POST /api/token HTTP/1.1\r\n"]
+    with viewing(project) as view, contextlib.ExitStack() as held:
+        lines = []
+        for at in range(300):
+            line = held.enter_context(socket.create_connection(("127.0.0.1", view.port), timeout=60))
+            line.sendall(beginnings[at % len(beginnings)])
+            lines.append(line)
+        assert view.json("/api/list")["count"] == 1
+        for line in lines[:100]:  # ended, so that there is room
+            assert line.recv(1) == b""
+        assert view.json(f"/api/outline?s=0/{session}")["events"] > 0
+        assert len(list(Path(f"/proc/{view.pid}/task").iterdir())) < 200
+
+
+def test_the_token_is_in_no_address_log_or_answer(project: Project, session: str) -> None:
+    """It is sent in a header, and nothing that the server says repeats it."""
+    with viewing(project) as view:
+        said = []
+        for path in ("/", "/app.js", "/style.css", "/api/list", f"/api/outline?s=0/{session}", "/api/nope"):
+            status, body, headers = view.get(path, Referer=f"http://127.0.0.1/{view.token}", X_Coder_Code="x")
+            said.append(f"{status} {body!r} {headers}")
+            assert headers["Referrer-Policy"] == "no-referrer"
+        assert view.token not in "".join(said)
+    assert view.printed == b""
+    kept = [path for top in (project.home, project.cwd) for path in top.rglob("*") if path.is_file()]
+    assert kept
+    assert not [path for path in kept if view.token.encode() in path.read_bytes()]
 
 
 def test_a_code_is_good_for_one_use(project: Project, tmp_path: Path) -> None:

@@ -22,8 +22,10 @@ HOSTILE = (
 class View:
     """A running `coder view`."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, pid: int) -> None:
         self.url = url
+        self.pid = pid
+        self.printed = b""  # after its address, when it has ended
         self.port = int(url.split(":")[2].split("/")[0])
         self.token = url.partition("#token=")[2].partition("&")[0]
 
@@ -57,10 +59,12 @@ def viewing(project: Project, *args: str) -> Iterator[View]:
     try:
         assert process.stdout is not None
         line = process.stdout.readline().decode()
-        yield View(line.split()[-1])
+        process.stdout.readline()  # what the address is
+        view = View(line.split()[-1], process.pid)
+        yield view
     finally:
         process.terminate()
-        process.communicate(timeout=30)
+        view.printed = b"".join(filter(None, process.communicate(timeout=30)))
 
 
 def recorded(project: Project, script: list[dict[str, Any]], *texts: str, mode: str = "yolo") -> str:

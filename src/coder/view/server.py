@@ -10,6 +10,8 @@ from __future__ import annotations
 import contextlib
 import hmac
 import secrets
+import socket
+import threading
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
@@ -37,8 +39,12 @@ _HEADERS = {
 }
 
 
+_MOST_CONNECTIONS = 128
+
+
 class ViewServer(ThreadingHTTPServer):
-    """Answers until `shutdown`. Its threads end with the process."""
+    """Answers until `shutdown`. Its threads end with the process; of too many connections the oldest is
+    ended, so that those who never finish their requests (slowloris) keep nobody out."""
 
     daemon_threads = True
     address_family = 2  # AF_INET
@@ -49,6 +55,8 @@ class ViewServer(ThreadingHTTPServer):
         self.texts = texts
         self.token = secrets.token_urlsafe(32)
         self._code = secrets.token_urlsafe(32)
+        self._connections: dict[socket.socket, None] = {}
+        self._lock = threading.Lock()
         super().__init__(("127.0.0.1", port), _Handler)
 
     @property
@@ -74,6 +82,21 @@ class ViewServer(ThreadingHTTPServer):
             return self.token
         self._code = held
         return ""
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        with self._lock:
+            self._connections[request] = None
+            ended = list(self._connections)[:-_MOST_CONNECTIONS]
+            for oldest in ended:
+                del self._connections[oldest]
+                with contextlib.suppress(OSError):
+                    oldest.shutdown(socket.SHUT_RDWR)  # its thread reads the end, and closes it
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        with self._lock:
+            self._connections.pop(request, None)
+        super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A browser that goes away in the middle is no error of ours."""

@@ -16,11 +16,12 @@ _VERSION = 4  # of tables, tokens and facts: another one is rebuilt
 _FILE = "index.db"
 _SUFFIXES = ("", "-wal", "-shm", "-journal")
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-_NOT_WRITABLE = (
-    sqlite3.SQLITE_READONLY,
-    sqlite3.SQLITE_CANTOPEN,
-    sqlite3.SQLITE_PERM,
+_NOT_WRITABLE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM)
+_FULL = (
     sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR_WRITE,
+    sqlite3.SQLITE_IOERR_SHMSIZE,
+    sqlite3.SQLITE_IOERR_SHMMAP,
 )
 
 # A row of `said` and `other` is a turn, or a part of one: its rowid is `session << PART_BITS | part`. What
@@ -58,17 +59,15 @@ class Busy(IndexFault):
 
 
 @contextlib.contextmanager
-def opened(home: Path, *, seconds: float = 5.0) -> Iterator[sqlite3.Connection]:
-    """A connection to the index in `home`, in memory where nothing can be written there. `seconds`: how long
-    to wait for other processes. Raises `IndexFault` or `sqlite3.Error`."""
-    path: Path | None = home / _FILE
-    try:
+def opened(home: Path | None, *, seconds: float = 5.0) -> Iterator[sqlite3.Connection]:
+    """A connection to the index in `home`, or in memory. `seconds`: how long to wait for other processes.
+    Raises OSError or `sqlite3.Error`."""
+    if home is not None:
         make_private(home)
         # SQLite would create it with the umask; its journals take the mode of the file.
         os.close(os.open(home / _FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
-    except OSError:
-        path = None
-    connection = sqlite3.connect(path or ":memory:", timeout=seconds, isolation_level=None)
+    path = home / _FILE if home is not None else ":memory:"
+    connection = sqlite3.connect(path, timeout=seconds, isolation_level=None)
     try:
         # No fsync: after a power failure the index is rebuilt.
         connection.executescript(
@@ -97,8 +96,9 @@ def _make(connection: sqlite3.Connection) -> None:
 
 
 @contextlib.contextmanager
-def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    connection.execute("BEGIN IMMEDIATE")
+def transaction(connection: sqlite3.Connection, *, writes: bool = True) -> Iterator[None]:
+    """Without `writes`: what is read is of one moment, whatever other processes write meanwhile."""
+    connection.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
     with _transaction_end(connection):
         yield
 
@@ -115,20 +115,30 @@ def _transaction_end(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def with_index(home: Path, use: Callable[[sqlite3.Connection], Done], *, seconds: float = 5.0) -> Done:
-    """`use` the index; where it turns out to be damaged it is deleted, and `use` starts over with an empty
-    one. Raises `IndexFault`."""
-    for again in (True, False):
+    """`use` the index. Where it turns out to be damaged it is deleted, and `use` starts over with an empty
+    one; in memory where nothing can be written. Raises `IndexFault`."""
+    places: list[Path | None] = [home, home, None]
+    while True:
+        place = places.pop(0)
         try:
-            with opened(home, seconds=seconds) as connection:
+            with opened(place, seconds=seconds) as connection:
                 return use(connection)
+        except OSError:
+            if place is None:
+                raise
+            places = [None]
         except sqlite3.Error as error:
-            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-            if code in _BUSY:
+            code = getattr(error, "sqlite_errorcode", 0)
+            if code & 0xFF in _BUSY:
                 raise Busy("lookback.busy") from error
-            if not again or code in _NOT_WRITABLE or "fts5" in str(error):
+            if not places or "fts5" in str(error):
                 raise IndexFault("lookback.unusable", why=str(error)) from error
+            if code & 0xFF in _NOT_WRITABLE:
+                places = [None]
+                continue
+            if code in _FULL:
+                places = [None]  # and the room that it took is free for what cannot be made anew
             _delete(home)
-    raise AssertionError("unreachable")
 
 
 def _delete(home: Path) -> None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from coder.lookback.index.content import Kind, unpacked
-from coder.lookback.index.database import PART_BITS, IndexFault, with_index
+from coder.lookback.index.database import PART_BITS, IndexFault, transaction, with_index
 from coder.lookback.index.update import Progress, body_of, bring_up_to_date
 from coder.lookback.index.words import line_around, marks_of, terms_of
 
@@ -56,7 +56,8 @@ def search(
     def use(index: sqlite3.Connection) -> list[Found]:
         for directory in directories:
             bring_up_to_date(index, directory, progress)
-        return _search(index, directories, terms, marks_of(query), limit)
+        with transaction(index, writes=False):
+            return _search(index, directories, terms, marks_of(query), limit)
 
     return with_index(home, use)
 

@@ -67,7 +67,10 @@ def bring_up_to_date(
     """All records in `directory`. One that cannot be read is left out."""
     query = "SELECT name, size, mtime FROM session WHERE directory = ?"
     seen = {name: (size, mtime) for name, size, mtime in index.execute(query, (directory,))}
-    present = _records(directory)
+    try:
+        present = _records(directory)
+    except OSError:
+        return
     gone = seen.keys() - present.keys()
     if gone:
         with transaction(index):
@@ -100,16 +103,17 @@ def _known(index: sqlite3.Connection, directory: str, name: str) -> dict[str, _K
 
 
 def _records(directory: str) -> dict[str, os.stat_result]:
-    """Every file that may be a record. On the way of each search, for thousands of files: no object more."""
-    try:
-        with os.scandir(directory) as entries:
-            return {
-                entry.name[:-6]: entry.stat(follow_symlinks=False)
-                for entry in entries
-                if entry.name.endswith(".jsonl")
-            }
-    except OSError:
-        return {}
+    """Every file that may be a record. On the way of each search, for thousands of files: no object more.
+    Raises OSError where it is not known which there are."""
+    found = {}
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(directory) as entries:
+        for entry in entries:
+            if entry.name.endswith(".jsonl"):
+                try:
+                    found[entry.name[:-6]] = entry.stat(follow_symlinks=False)
+                except FileNotFoundError:  # deleted this moment, and it alone
+                    continue
+    return found
 
 
 def _update(index: sqlite3.Connection, directory: str, record: _Record) -> None:
