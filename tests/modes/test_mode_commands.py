@@ -34,7 +34,7 @@ def test_modes_are_listed_with_scope_kind_state_and_errors(project: Project) -> 
         ],
         ["/status", "(project:project)", "instant", "typed as /modes:status"],
         ["/a:review", "(project:project)", "instant", "shadowed by (project:project)"],
-        ["/prompts:hi", "(project:project)", "saved prompt", "off"],
+        ["/prompts:hi", "(project:project)", "saved prompt"],
     ]
 
 

@@ -196,6 +196,16 @@ class TestAnswers:
         listed = of(driver.seen, CustomModesListed)[-1]
         assert [mode.mode_id for mode in listed.modes] == ["/calm", "/new"]
 
+    def test_reload_names_what_it_could_not_use(self, project: Project) -> None:
+        project.write(".coder/modes/calm.md", CALM)
+        driver = play(
+            project, ["!printf -- '---\\nkind: instnt\\n---\\nx\\n' > .coder/modes/odd.md", "/modes reload"]
+        )
+        counted, broken = replies(driver)[-1].splitlines()
+        assert counted == "Read again: one mode or saved prompt; on: 0."
+        assert broken.startswith("/odd: ")
+        assert "instnt" in broken
+
 
 class TestNew:
     def test_a_new_file_works_as_it_is(self, project: Project) -> None:
@@ -223,3 +233,11 @@ class TestNew:
     def test_among_the_person_s_own(self, project: Project) -> None:
         assert project.coder("modes", "new", "x", "--global").returncode == 0
         assert (project.home / ".coder/modes/x.md").exists()
+
+    def test_the_list_says_on_or_off_of_those_that_can_be_on(self, project: Project) -> None:
+        project.write(".coder/modes/calm.md", CALM)
+        project.write(".coder/modes/say.md", "---\nkind: instant\ndescription: Aloud\n---\nSay it.\n")
+        project.write(".coder/prompts/old.md", "Do it.\n")
+        calm, say, old = project.coder("modes").stdout.splitlines()
+        assert "  off" in calm
+        assert "off" not in say + old

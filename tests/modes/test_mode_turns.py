@@ -266,7 +266,7 @@ class TestBrokenFiles:
         assert "Be calm" in driver.chats[0]["messages"][1]["content"]
         # the one that should have been on says why it is not; broken ones wait until they are asked for
         notices = [e.text for e in of(driver.seen, Notice)]
-        assert notices == ["/lacking: must is missing: a value is required; a value of type text is needed."]
+        assert notices == ["/lacking: must is missing: a value of type text is needed."]
 
     def test_each_is_listed_with_file_line_and_what_is_allowed(self, project: Project) -> None:
         self.broken(project)

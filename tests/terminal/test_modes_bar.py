@@ -26,6 +26,7 @@ variables:
 ---
 Speak as {{role}} in {{region}} about {{ticket}}.
 """
+LACKING = REVIEW.replace("---\n", "---\ndefault_enabled: true\n", 1)
 QA = """\
 ---
 kind: persistent
@@ -99,29 +100,36 @@ def test_the_bar_from_summary_to_switching_and_back(project: Project) -> None:
         assert "Level" not in block
 
 
-def test_a_required_value_that_is_missing_is_marked_and_the_last_good_state_kept(project: Project) -> None:
-    with (
-        ScriptedServer(ANSWERS) as server,
-        Terminal(with_modes(project), server.url, "--mode", "/review author") as terminal,
-    ):
-        terminal.until("Mode: Design Review")
-        terminal.type(DOWN + " ")
-        shows(terminal, "▸ Design Review (off) [role=!] [region=emea] [ticket=?]", KEYS)
-        terminal.type(" ")
-        refused = "▸ Design Review ⚠ missing: role [role=!] [region=emea] [ticket=?]"
-        shows(terminal, refused, KEYS)
+def test_a_required_value_that_is_missing_is_marked_and_asked_for_when_it_comes_on_again(
+    project: Project,
+) -> None:
+    with_modes(project).write(".coder/modes/review.md", LACKING)
+    with ScriptedServer(ANSWERS) as server, Terminal(project, server.url) as terminal:
+        shows(terminal, "Mode: Design Review ⚠ missing: role")
+        terminal.type(DOWN)
+        shows(terminal, "▸ Design Review ⚠ missing: role [role=!] [region=emea] [ticket=?]", KEYS)
         assert cell_style(terminal, "⚠ missing")[0] == "red"
         terminal.type(RIGHT)
         terminal.until(lambda: cell_style(terminal, "[region=emea]")[1])
         assert cell_style(terminal, "[role=!]") == ("red", False)
         # Space closes what could not be opened
+        off = "▸ Design Review (off) [role=!] [region=emea] [ticket=?]"
         terminal.type(" ")
-        shows(terminal, "▸ Design Review (off) [role=!] [region=emea] [ticket=?]", KEYS)
+        shows(terminal, off, KEYS)
+        # and again: what it lacks is asked for, as its values went when it was switched off
+        terminal.type(" ")
+        terminal.until("▸ role*   author  reviewer")
+        terminal.type(ESC)
+        shows(terminal, off, KEYS)
+        terminal.type(" ")
+        terminal.until("▸ role*   author  reviewer")
+        terminal.type(RIGHT + ENTER)
+        shows(terminal, "▸ Design Review [role=author] [region=emea] [ticket=?]", KEYS)
         terminal.type(ESC)
         terminal.until_idle()
         terminal.send("hi")
         assert sent(server, terminal) == "hi"
-        assert not any("Speak as" in text for text in messages(server))
+        assert any("Speak as author" in text for text in messages(server))
 
 
 def test_one_that_should_be_on_by_default_says_what_it_lacks(project: Project) -> None:
@@ -285,12 +293,10 @@ def test_other_sizes(project: Project, columns: int, rows: int) -> None:
 
 
 def test_chinese(project: Project) -> None:
+    with_modes(project).write(".coder/modes/review.md", LACKING)
     with (
         ScriptedServer(ANSWERS) as server,
-        Terminal(
-            with_modes(project), server.url, "--lang", "zh", "--mode", "/review author", columns=60
-        ) as terminal,
+        Terminal(project, server.url, "--lang", "zh", columns=60) as terminal,
     ):
         terminal.until(lambda: any(row.startswith("模式：Design Review") for row in below(terminal)))
-        terminal.type(DOWN + "  ")
         terminal.until(lambda: "⚠ 缺少参数：role" in terminal.screen)

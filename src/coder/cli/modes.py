@@ -86,6 +86,8 @@ def _state(definition: ModeDefinition, texts: Texts) -> str:
         return texts.say("modes.state_typed", command=definition.command)
     if definition.shadowed_by is not None:
         return texts.say("modes.state_shadowed", scope=definition.shadowed_by)
+    if definition.kind == "instant":  # never on
+        return ""
     return texts.say("modes.state_default" if definition.default_enabled else "modes.state_off")
 
 

@@ -75,7 +75,7 @@ def state_of(variable: ModeVariable, value: str | None, source: ValueSource) -> 
 
     problem: Phrase | None = None
     if not value and variable.required:
-        problem = Phrase("modes.value_missing", allowed=_allowed(variable))
+        problem = _allowed(variable)
     elif value is not None:
         problem = problem_with(variable, value)
     return ModeVariableState(
@@ -91,7 +91,7 @@ def state_of(variable: ModeVariable, value: str | None, source: ValueSource) -> 
     )
 
 
-def _allowed(variable: ModeVariable) -> Phrase | str:
+def _allowed(variable: ModeVariable) -> Phrase:
     if variable.enum:
         return Phrase("modes.allowed_list", allowed=", ".join(variable.enum))
     return Phrase("modes.allowed_type", type=variable.type)

@@ -137,9 +137,12 @@ async def _show(agent: Agent, line: str) -> Reply:
 
 async def _reload(agent: Agent) -> Reply:
     changed = await reload_modes(agent.session)
-    usable = sum(bool(d.command) and d.error is None for d in keeper_of(agent.session).catalogue.definitions)
+    definitions = keeper_of(agent.session).catalogue.definitions
+    usable = sum(bool(d.command) and d.error is None for d in definitions)
     said = Phrase("modes.reloaded", n=usable, on=len(changed.enabled_modes))
-    return Reply(Joined([said, *error_texts(changed.errors)]), ok=not changed.errors)
+    broken = [d.error for d in definitions if d.error is not None and d.error not in changed.errors]
+    lines = [f"{error.mode_id}: " + error.message for error in broken]
+    return Reply(Joined([said, *error_texts(changed.errors), *lines]), ok=not changed.errors)
 
 
 async def modes_command(agent: Agent, args: str) -> Reply:

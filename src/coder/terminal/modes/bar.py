@@ -147,8 +147,16 @@ class CustomModeBar:
             self.known.dismiss(mode_id)
         elif mode_id in self.known.wanted:
             self._send(self.known.target_without(mode_id))
+        elif missing := self._missing(mode_id):
+            self.open_form(mode_id, variable=missing)
         else:
             self._send(self.known.target_with(mode_id))
+
+    def _missing(self, mode_id: str) -> str:
+        """A required variable without a value: those of the mode alone went when it was switched off."""
+        given = self.known.explicit(mode_id)
+        needed = (v.name for v in self.known.variables(mode_id) if v.required and not v.default)
+        return next((name for name in needed if not given.get(name)), "")
 
     def _variable_name(self, entry: Entry) -> str:
         variables = entry.mode.variables

@@ -106,7 +106,6 @@ TEXTS: dict[str, str] = {
     "modes.value_boolean": "{value} is not true or false",
     "modes.value_enum": "{value} is not allowed; allowed are {allowed}",
     "modes.value_long": "the value is longer than {limit} characters",
-    "modes.value_missing": "a value is required; {allowed}",
     "modes.value_nul": "the value has a NUL character in it",
     "modes.value_number": "{value} is not a number",
     "modes.value_path": "{value} is not a path",

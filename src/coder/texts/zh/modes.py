@@ -95,7 +95,6 @@ TEXTS: dict[str, str] = {
     "modes.value_boolean": "{value} 不是 true 或 false",
     "modes.value_enum": "不允许 {value}；可选值为 {allowed}",
     "modes.value_long": "值超过 {limit} 个字符",
-    "modes.value_missing": "必须填写；{allowed}",
     "modes.value_nul": "值中含有 NUL 字符",
     "modes.value_number": "{value} 不是数字",
     "modes.value_path": "{value} 不是路径",
