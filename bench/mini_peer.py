@@ -25,6 +25,7 @@ _LOOK_SECONDS = 0.25  # between two looks at the clock
 def main() -> int:
     url, key, model, pid = sys.argv[1:5]
     os.environ |= {"MSWEA_SILENT_STARTUP": "1", "MSWEA_CONFIGURED": "1"}
+    os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # else it looks for prices on the network first
     agents = import_module("minisweagent.agents.default")
     local = import_module("minisweagent.environments.local")
     models = import_module("minisweagent.models.litellm_textbased_model")

@@ -243,6 +243,19 @@ def test_the_request_in_the_dialect() -> None:
     assert not any(message.tool_calls or message.tool_call_id for message in rest)
 
 
+@pytest.mark.parametrize(("model", "calls"), [("m", ["read", "write"]), ("qwen:1.5b", ["read"])])
+def test_a_small_model_does_one_thing_at_a_time(model: str, calls: list[str]) -> None:
+    """It writes an edit before it has seen the file, and an answer before the result."""
+    told = [
+        '<action tool="read">{"path": "a"}</action>\n<thought>And now?</thought>\n',
+        '<action tool="write">{"path": "a", "content": "b"}</action>\n',
+    ]
+    request = ModelRequest(model=model, messages=[Message(role="user", content="x")], tools=TOOLS)
+    chunks = asyncio.run(collect(ReactXml(FakeModel([*map(TextDelta, told), Completed("stop")])), request))
+    assert [chunk.call.name for chunk in chunks if isinstance(chunk, CallReady)] == calls
+    assert ("Several <action>" in in_dialect(request).messages[0].content) == (len(calls) > 1)
+
+
 def test_without_a_system_message_one_is_made() -> None:
     sent = in_dialect(ModelRequest(model="m", messages=[Message(role="user", content="x")], tools=TOOLS))
     assert [message.role for message in sent.messages] == ["system", "user"]

@@ -50,10 +50,13 @@ _HELD_LIMIT = 400  # characters of untagged text after which it is emitted as th
 
 
 class ReactParser:
-    """`feed` text, then `finish`. `cut`: the model began to invent an observation; the rest is ignored."""
+    """`feed` text, then `finish`. `cut`: the model began to invent what follows; the rest is ignored."""
 
-    def __init__(self, tools: Sequence[ToolSpec], read: Sequence[Message] = ()) -> None:
-        """`read`: what the model may be quoting."""
+    def __init__(
+        self, tools: Sequence[ToolSpec], read: Sequence[Message] = (), *, one_action: bool = False
+    ) -> None:
+        """`read`: what the model may be quoting. `one_action`: what follows the first is invented."""
+        self._one_action = one_action
         self._tools = tools
         self._read = read
         self._openers = _OPENERS if tools else _OPENERS_WITHOUT_TOOLS
@@ -137,17 +140,14 @@ class ReactParser:
     def _open(self, tag: re.Match[str]) -> None:
         names = tag.groupdict()
         self._line, self._begun = "", False
-        if names.get("final"):
+        if self._actions and (self._one_action or names.get("observation")):
+            self.cut = True
+            self._mode = self._ignored
+        elif names.get("final"):
             self._begin_final()
         elif names.get("thought"):
             self._mode = self._in_thought
-        elif names.get("observation"):
-            if self._actions:
-                self.cut = True
-                self._mode = self._ignored
-            else:
-                self._untagged(tag.group())
-        elif not (named := attributes_of(str(names["action"])))[0]:
+        elif names.get("observation") or not (named := attributes_of(str(names["action"])))[0]:
             self._untagged(tag.group())
         else:
             if not self._actions and not self._showing:

@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Sequence
 
 import msgspec
 
+from coder.config.models import is_small
 from coder.model.base import (
     CallReady,
     ChatModel,
@@ -33,8 +34,8 @@ You work in steps. In each step write one of these, and nothing after it:
 <thought>why, in a sentence or two</thought>
 <action tool="NAME">{"parameter": "value"}</action>
 
-The body is one JSON object with the tool's parameters. Several <action> elements may follow each other if
-none needs the result of another. Then stop: the results come back as <observation tool="NAME"> elements.
+The body is one JSON object with the tool's parameters. {several}
+Then stop: the results come back as <observation tool="NAME"> elements.
 Never write an <observation> yourself.
 
 2. When the task is done, or needs no tool:
@@ -44,6 +45,9 @@ Never write an <observation> yourself.
 # Tools
 """
 
+_SEVERAL = "Several <action> elements may follow each other if none needs the result of another."
+_ONE = "Write one <action> only."  # a small model writes an edit before it has seen the file
+
 
 class ReactXml:
     """`inner` is never given tools."""
@@ -52,7 +56,7 @@ class ReactXml:
         self._inner = inner
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
-        parser = ReactParser(request.tools, request.messages)
+        parser = _parser(request)
         completed = Completed(finish_reason="stop")
         native_calls = False
         raw: list[str] = []
@@ -68,7 +72,7 @@ class ReactXml:
                     completed = chunk
                 else:
                     if isinstance(chunk, Restarted):
-                        parser = ReactParser(request.tools, request.messages)
+                        parser = _parser(request)
                         native_calls = False
                         raw.clear()
                     native_calls = native_calls or isinstance(chunk, CallReady)
@@ -85,6 +89,10 @@ class ReactXml:
         await self._inner.close()
 
 
+def _parser(request: ModelRequest) -> ReactParser:
+    return ReactParser(request.tools, request.messages, one_action=is_small(request.model))
+
+
 def in_dialect(request: ModelRequest) -> ModelRequest:
     """The request with tools, calls and results as text."""
     messages: list[Message] = []
@@ -92,7 +100,8 @@ def in_dialect(request: ModelRequest) -> ModelRequest:
         first = request.messages[0] if request.messages else None
         own = "\n" + first.content if first is not None and first.role == "system" else ""
         # First what all sessions share, so that a server's cache holds it from one to the next.
-        messages.append(Message(role="system", content=_PROTOCOL + _described(request.tools) + own))
+        protocol = _PROTOCOL.replace("{several}", _ONE if is_small(request.model) else _SEVERAL)
+        messages.append(Message(role="system", content=protocol + _described(request.tools) + own))
     rest = request.messages
     if request.tools and rest and rest[0].role == "system":
         rest = rest[1:]
