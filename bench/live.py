@@ -182,7 +182,7 @@ async def _tried(child: subprocess.Popen[str], task: Task, seconds: float) -> Ou
         assert child.stdin is not None
         asked = {"ask": task.ask, "directory": str(directory), "seconds": seconds}
         print(json.dumps(asked), file=child.stdin, flush=True)
-        got = _heard(child)
+        got = await asyncio.to_thread(_heard, child)  # so that Ctrl+C is heard meanwhile
         try:
             why = await fault_of(task, directory, got["answer"], environ)
         except OSError as error:  # it removed a file that must stay
