@@ -35,6 +35,8 @@ def test_add_try_remove(project: Project) -> None:
     assert left_running(str(project.cwd)) == []
     assert project.coder("mcp", "remove", "plain").returncode == 0
     assert settings(project) == {}
+    assert project.coder("mcp", "add", "plain", "prog").returncode == 0
+    assert "" not in (project.home / ".coder" / "config.json").read_text(encoding="utf-8").splitlines()
 
 
 def test_an_address_with_headers(project: Project) -> None:

@@ -45,6 +45,12 @@ def reply(method, params):
         given = params["arguments"]
         text = f"Greet {given['who']} {given.get('how', 'well')}. See @.env"
         return {"messages": [{"role": "user", "content": {"type": "text", "text": text}}]}
+    if method == "resources/list":
+        if "dawdles" in wrong:
+            time.sleep(60)
+        page = int(params.get("cursor", 0))
+        listed = [{"uri": f"note://{page}/{n}", "name": f"Note {n}"} for n in range(15)]
+        return {"resources": [*listed, {"uri": "two words"}, 3], **({} if page else {"nextCursor": "1"})}
     if method == "resources/read":
         if "hangs" in wrong:
             time.sleep(60)
@@ -217,7 +223,18 @@ class TestMcpTest:
         configure(project, disabled=True)
         done = project.coder("mcp", "test", "desk")
         assert done.returncode == 0, done.stderr
-        assert "/desk:greet <who> [how]  Greet somebody" in done.stdout
+        lines = done.stdout.splitlines()
+        assert "  /desk:greet <who> [how]  Greet somebody" in lines
+        assert "  @desk:note://0/3  Note 3" in lines
+        assert lines[-2:] == ["  @desk:note://1/4  Note 4", "  … and 10 more resources"]
+
+    @pytest.mark.parametrize("arguments", [["mcp"], ["--once", "/mcp"]])
+    def test_every_list_has_what_they_offer(self, project: Project, arguments: list[str]) -> None:
+        configure(project)
+        done = project.coder(*arguments, url="http://127.0.0.1:9")
+        assert "desk: ready · 1 tool" in done.stdout
+        assert "  /desk:greet <who> [how]  Greet somebody" in done.stdout.splitlines()
+        assert "  @desk:note://0/0  Note 0" in done.stdout.splitlines()
 
     @pytest.mark.parametrize(("name", "status"), [("nobody", 2), ("", 2)])
     def test_which_one_must_be_known(self, project: Project, name: str, status: int) -> None:
