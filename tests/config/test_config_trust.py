@@ -86,6 +86,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], list[str]]] = [
         [],
     ),
     ("secrets shown", {}, {"safety": {"redact_secrets": False}}, ["safety.redact_secrets"]),
+    ("keys", {}, {"ui": {"keys": {"mode": "ctrl+w"}}}, ["ui.keys"]),
     ("other limits", {}, {"safety": {"command_timeout_ms": 1}, "runtime": {"max_steps": 500}}, []),
     ("longer commands", {}, {"safety": {"command_timeout_ms": 10**7}}, ["safety.command_timeout_ms"]),
     ("larger outputs", {}, {"safety": {"output_limit_bytes": 2**30}}, ["safety.output_limit_bytes"]),

@@ -137,6 +137,7 @@ def _raises_turns(mine: int, theirs: int) -> bool:
 _RULES: Final[tuple[tuple[str, str, Reason, Callable[[Any, Any], bool]], ...]] = (
     ("provider", "base_url", "sends", _any_change),
     ("ui", "statusline", "starts", _any_change),
+    ("ui", "keys", "loosens", _any_change),  # an everyday key may become the one for the operating mode
     ("provider", "api_key", "sends", _any_change),
     ("permission", "preset", "loosens", _looser_preset),
     ("permission", "command_allowlist", "loosens", _adds),
