@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 from kit import ScriptedServer
 from kit.driving import Project
 
-MODULE = """
+MODULE = '''
 import coder
 
 @coder.tool(read_only=True)
@@ -24,8 +27,11 @@ def many():
     return [send]
 
 async def hello(args, context):
+    """Say hello.
+
+    To anybody."""
     return f"hello {args} in {context.workspace.root.name}"
-"""
+'''
 POINTS = (
     "[coder.tools]\nshout = loud_tools:shout\nmore = loud_tools:many\nbroken = loud_tools:missing\n"
     "[coder.commands]\nhello = loud_tools:hello\n[console_scripts]\nx = y:z\n"
@@ -56,6 +62,11 @@ def test_they_are_offered_under_the_policy(project: Project) -> None:
     listed = project.coder("doctor", env=env).stdout
     assert "tools: shout (loud_tools-1.0)" in listed
     assert "commands: hello (loud_tools-1.0)" in listed
+    (broken,) = [line for line in listed.splitlines() if "tools: broken" in line]
+    assert broken.startswith("--")
+    assert "AttributeError" in broken
+    helped = project.coder("--once", "/help", url="http://127.0.0.1:9", env=env).stdout
+    assert "/hello  Say hello." in helped.splitlines()
 
 
 def test_a_package_in_the_workspace_is_not_loaded(project: Project) -> None:
@@ -139,7 +150,11 @@ def test_packages_that_misbehave_are_named_and_the_session_goes_on(project: Proj
     assert not {"no name", "mcp__docs__search", "wild"} & set(names)
     for name in ("odd", "shadow", "fake", "wild", "blank", "leaves", "strange", "gone", "endless"):
         assert f"{name} of the package hostile-1 cannot be used" in done.stderr, name
-    assert "\x1b" not in done.stderr + project.coder("doctor", env=env).stdout
+    shadowed = "a built-in command has this name and wins"
+    assert f"status of the package hostile-1 cannot be used: {shadowed}" in done.stderr
+    looked = project.coder("doctor", env=env).stdout
+    assert f"commands: status (hostile-1): {shadowed}" in looked
+    assert "\x1b" not in done.stderr + looked
     (seen,) = project.of_type("observation")
     assert seen["content"].startswith("error: ")
     left = project.coder("--once", "/quits", url="http://127.0.0.1:9", env=env)
@@ -149,6 +164,24 @@ def test_packages_that_misbehave_are_named_and_the_session_goes_on(project: Proj
     assert (odd.returncode, "Odd: x" in odd.stderr) == (1, True)
     assert project.coder("--once", "/quiet", url="http://127.0.0.1:9", env=env).stdout.strip() == ""
     assert "session: " in project.coder("--once", "/status", url="http://127.0.0.1:9", env=env).stdout
+
+
+def test_a_package_that_hangs_is_named_and_can_be_left(project: Project) -> None:
+    site = project.home / "site"
+    (site / "stuck-1.dist-info").mkdir(parents=True)
+    points = "[coder.tools]\nslow = stuck_tools:slow\n"
+    (site / "stuck-1.dist-info" / "entry_points.txt").write_text(points, encoding="utf-8")
+    (site / "stuck_tools.py").write_text("import time\ntime.sleep(600)\n", encoding="utf-8")
+    environ = {**project.environ("http://127.0.0.1:9"), "PYTHONPATH": str(site)}
+    looked = project.coder("doctor", env={"PYTHONPATH": str(site)}).stdout
+    assert "Still loading slow of the package stuck-1" in looked
+    command = [sys.executable, "-m", "coder", "--once", "go"]
+    child = subprocess.Popen(command, cwd=project.cwd, env=environ, stderr=subprocess.PIPE, text=True)
+    assert child.stderr is not None
+    with child:
+        assert any("Still loading slow of the package stuck-1" in line for line in child.stderr)
+        child.send_signal(signal.SIGINT)
+        assert child.wait(60) == 130
 
 
 PROVIDER = """

@@ -77,8 +77,8 @@ def _checks(
     yield _record(options)
     if servers := [name for name, one in settings.loaded.config.mcp.servers.items() if not one.disabled]:
         yield "mcp", True, say("cli.doctor.mcp_servers", names=", ".join(servers))
-    if plugins := installed_plugins(options):
-        yield "plugins", True, ", ".join(plugins)
+    for name, why in installed_plugins(options):
+        yield "plugins", why is None, name if why is None else f"{name}: {settings.texts.of(why)}"
     if settings.loaded.relevant:
         yield "trust", settings.trusted, say("status.trusted" if settings.trusted else "status.untrusted")
 

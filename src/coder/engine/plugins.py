@@ -5,18 +5,22 @@ Loaded only where a package has any (`setup.installed`).
 
 from __future__ import annotations
 
+import asyncio
 import re
 from asyncio import CancelledError
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from concurrent.futures import Future
+from functools import partial
 from itertools import islice
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from coder.config import ConfigError
 from coder.config.address import plugin_of
-from coder.engine.setup import Plugin, installed
+from coder.engine.setup import Plugin, built_in_commands, installed
 from coder.model.base import ChatModel, Chunk, ModelError, ModelRequest, closing
 from coder.protocol.events import Notice
 from coder.texts import Phrase, Said, one_line
@@ -28,6 +32,7 @@ if TYPE_CHECKING:
     from coder.engine.session import Session
 
 _MOST_TOOLS = 100  # of one entry point
+_PATIENCE = 2.0  # seconds of loading a package before a person is told which
 
 RunCommand = Callable[[str, ToolContext], Awaitable[str] | str]
 
@@ -42,20 +47,65 @@ def _loaded(value: str) -> Any:
     return found
 
 
-def add_tools(session: Session) -> None:
-    """Once per agent, before its first turn. A package that fails is reported and skipped."""
+def _apart(work: Callable[[], Any]) -> Future[tuple[Any, BaseException | None]]:
+    """Run somebody else's code in a thread that does not keep us from ending if it hangs."""
+    future: Future[tuple[Any, BaseException | None]] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result((work(), None))
+        except BaseException as error:
+            future.set_result((None, error))
+
+    Thread(target=run, name="package", daemon=True).start()
+    return future
+
+
+def fault_of(plugin: Plugin) -> Said | None:
+    """Why it cannot be used, found by loading it."""
+    if is_shadowed(plugin):
+        return Phrase("plugins.shadowed")
+    try:
+        error = _apart(lambda: _loaded(plugin.value)).result(_PATIENCE)[1]
+    except TimeoutError:
+        return Phrase("plugins.slow", name=plugin.name, package=plugin.package)
+    return None if error is None else _why(error)
+
+
+def is_shadowed(plugin: Plugin) -> bool:
+    """Whether it is a command that has a built-in one's name, which wins."""
+    return plugin.group == "coder.commands" and plugin.name in built_in_commands()
+
+
+async def about(plugin: Plugin) -> str:
+    """The first line of a command's docstring; empty where it cannot be loaded soon."""
+    loading = _apart(lambda: str(_loaded(plugin.value).__doc__ or ""))
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            text, _error = await asyncio.wrap_future(loading)
+    except TimeoutError:
+        return ""
+    return one_line((text or "").strip().partition("\n")[0], 200)
+
+
+async def add_tools(session: Session) -> None:
+    """Once per agent, before its first turn. A package that fails is reported and skipped; one that hangs is
+    named, and a cancel goes on without it."""
     agent = session.agent
     added: list[str] = []
     for plugin in agent.plugins or ():
+        if is_shadowed(plugin):
+            _tell(agent, plugin, Phrase("plugins.shadowed"))
         if plugin.group != "coder.tools":
             continue
-        try:
-            made = _loaded(plugin.value)
-            tools = [made] if isinstance(made, Tool) else list(islice(made(), _MOST_TOOLS))
-            usable = [tool for tool in tools if _can_be_offered(tool)]
-        except BaseException as error:  # somebody else's code
+        loading = asyncio.wrap_future(_apart(partial(_tools_of, plugin)))
+        if (await asyncio.wait([loading], timeout=_PATIENCE))[1]:
+            agent.emit(Notice(Phrase("plugins.slow", name=plugin.name, package=plugin.package), "warning"))
+        found, error = await loading
+        if error is not None:
             _tell(agent, plugin, _why(error))
             continue
+        tools, usable = found
         taken = [tool for tool in usable if tool.spec.name in agent.tools]
         if taken or len(usable) < len(tools):
             _tell(agent, plugin, Phrase("plugins.no_tool"))
@@ -66,6 +116,13 @@ def add_tools(session: Session) -> None:
     if added:
         agent.own_tools = agent.own_tools | set(added)
         session.conversation.use_tools(agent.specs)
+
+
+def _tools_of(plugin: Plugin) -> tuple[list[Any], list[Tool]]:
+    """All, and those that can be used. Raises what the package raises."""
+    made = _loaded(plugin.value)
+    tools = [made] if isinstance(made, Tool) else list(islice(made(), _MOST_TOOLS))
+    return tools, [tool for tool in tools if _can_be_offered(tool)]
 
 
 def _can_be_offered(tool: Any) -> bool:

@@ -421,10 +421,14 @@ def provider_of(options: Options, settings: Settings) -> Provider:
     return with_factory(provider, options.cwd)
 
 
-def installed_plugins(options: Options) -> list[str]:
-    """The entry points of installed packages, one line each."""
+def installed_plugins(options: Options) -> Iterator[tuple[str, Said | None]]:
+    """Each entry point of installed packages, loaded, and why it cannot be used."""
     found = installed(options.cwd)
-    return [f"{one.group.removeprefix('coder.')}: {one.name} ({one.package})" for one in found]
+    if found:
+        from coder.engine.plugins import fault_of
+
+        for one in found:
+            yield f"{one.group.removeprefix('coder.')}: {one.name} ({one.package})", fault_of(one)
 
 
 def is_read_only_command(text: str) -> bool:

@@ -108,7 +108,8 @@ async def _gather_tools(session: Session, turn: Turn) -> None:
         if agent.plugins:
             from coder.engine.plugins import add_tools
 
-            add_tools(session)
+            with turn.busy(Phrase("stopped.packages")):
+                await add_tools(session)
     if session.agent.mcp is None:
         return
     from coder.engine.mcp import offer_tools

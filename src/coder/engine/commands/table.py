@@ -120,7 +120,7 @@ async def _help(agent: Agent, args: str) -> Reply:
     rows = [(f"/{c.name} {c.arguments}".rstrip(), Phrase(f"help.{c.name}")) for c in COMMANDS.values()]
     width = max(len(usage) for usage, _ in rows)
     lines: list[Said] = [f"{usage.ljust(width)}  " + text for usage, text in rows]
-    if offered := await offered_commands(agent):
+    if offered := await offered_commands(agent, described=True):
         lines += [
             "",
             *(_line_of(one.command, one.arguments, one.description or one.source) for one in offered),
@@ -134,7 +134,7 @@ async def _help_on(agent: Agent, name: str) -> Reply:
         return Reply(_line_of(f"/{name}", command.arguments, Phrase(f"help.{name}")))
     if mode := await definition_of(agent, name):
         return Reply(_line_of(mode.command, mode.usage, mode.description or mode.display_name))
-    for one in await offered_commands(agent):
+    for one in await offered_commands(agent, described=True):
         if one.command == f"/{name}":
             return Reply(_line_of(one.command, one.arguments, one.description or one.source))
     return Reply(await _unknown(agent, name), ok=False, data={"usage": True})
