@@ -65,18 +65,23 @@ def _cut(data: bytes, plain: bytes, found: list[Member], at: int) -> bytes:
     member = found[at]
     after = _first_token(plain, member.end)
     if plain[after : after + 1] == b",":
-        end = after + 1
-        start = member.key_start
-        line = data.rfind(b"\n", 0, start) + 1
-        if not data[line:start].strip() and not data[end : data.find(b"\n", end)].strip():
-            return data[:line] + data[data.find(b"\n", end) + 1 :]
-        return data[:start] + data[end:].lstrip(b" ")
+        whole = _without_lines(data, member.key_start, after + 1)
+        return whole or data[: member.key_start] + data[after + 1 :].lstrip(b" ")
     if at == 0:
-        return data[: member.key_start].rstrip(b" \t") + data[member.end :]
+        whole = _without_lines(data, member.key_start, member.end)
+        return whole or data[: member.key_start].rstrip(b" \t") + data[member.end :]
     comma = found[at - 1].end + plain[found[at - 1].end :].index(b",")
     between = data[comma + 1 : member.key_start]
     # Keep a comment with its newline, or it would swallow what follows.
     return data[:comma] + (between.rstrip(b" \t") if between.strip() else b"") + data[member.end :]
+
+
+def _without_lines(data: bytes, start: int, end: int) -> bytes | None:
+    """Without the lines of this part; `None` where they hold anything else."""
+    line, newline = data.rfind(b"\n", 0, start) + 1, data.find(b"\n", end)
+    if newline < 0 or data[line:start].strip() or data[end:newline].strip():
+        return None
+    return data[:line] + data[newline + 1 :]
 
 
 def members(plain: bytes, start: int) -> Iterator[Member]:

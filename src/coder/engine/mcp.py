@@ -116,16 +116,14 @@ def level_when_asked(home: Path, path: str | None, cwd: Path) -> Level:
     return level
 
 
-async def tried(servers: Servers, *, with_prompts: bool = False) -> TriedServers:
+async def tried(servers: Servers) -> TriedServers:
     """Connection test: start every server, then stop it."""
-    from coder.engine.commands.mcp import prompt_lines, server_data, server_lines
+    from coder.engine.commands.mcp import offer_lines, server_data, server_lines
 
     servers.start()
     try:
         await servers.settled()
-        lines = server_lines(servers)
-        if with_prompts:
-            lines += await prompt_lines(servers)
+        lines = [*server_lines(servers), *await offer_lines(servers)]
         return TriedServers(lines, server_data(servers))
     finally:
         await servers.close()

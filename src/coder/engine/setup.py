@@ -284,7 +284,7 @@ async def try_servers(options: Options, settings: Settings, only: str = "") -> T
         own_keys=provider_keys(options.environ, provider),
         level=level_when_asked(settings.home, options.environ.get("PATH"), options.cwd),
     )
-    return await tried(servers, with_prompts=bool(only))
+    return await tried(servers)
 
 
 async def log_in(options: Options, settings: Settings, name: str, show: Callable[[str], None] | None) -> None:

@@ -32,7 +32,7 @@ from coder.rpc.peer import RpcError
 from coder.texts import Phrase
 
 if TYPE_CHECKING:
-    from coder.mcp.offers import RemotePrompt
+    from coder.mcp.offers import RemotePrompt, RemoteResource
     from coder.model.http.client import HttpClient
 
 __all__ = [
@@ -147,6 +147,17 @@ class Connection:
             return await self._bounded("prompts/list", params, "prompts", timeout_ms)
 
         return await list_prompts(self.name, ask)
+
+    async def resources(self, *, timeout_ms: int) -> list[RemoteResource]:
+        """As `prompts`."""
+        if not self._hello.can("resources"):
+            return []
+        from coder.mcp.offers import list_resources
+
+        async def ask(params: Json) -> Json:
+            return await self._bounded("resources/list", params, "resources", timeout_ms)
+
+        return await list_resources(self.name, ask)
 
     async def get_prompt(self, prompt: str, arguments: dict[str, str], *, timeout_ms: int) -> str:
         from coder.mcp.offers import prompt_text

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+
 import msgspec
 
 from coder.mcp.listing import AskPage
@@ -11,7 +13,7 @@ from coder.texts import head_and_tail
 
 MAX_TEXT = 64_000  # characters of a resource or prompt: about 16,000 tokens
 _MAX_PAGES = 20
-_MAX_PROMPTS = 200
+_MAX_LISTED = 200  # prompts, and resources
 
 
 class RemotePrompt(msgspec.Struct, frozen=True):
@@ -27,24 +29,47 @@ class RemotePrompt(msgspec.Struct, frozen=True):
         return " ".join(f"<{name}>" if name in self.required else f"[{name}]" for name in self.arguments)
 
 
+class RemoteResource(msgspec.Struct, frozen=True):
+    """A resource that a server lists."""
+
+    uri: str
+    name: str = ""
+
+
 async def list_prompts(server: str, ask: AskPage) -> list[RemotePrompt]:
-    """All pages, up to a limit; what has no usable name is left out."""
+    """What has no usable name is left out."""
     found: dict[str, RemotePrompt] = {}
+    async for raw in _pages(server, "prompts", ask):
+        prompt = _prompt(raw)
+        if prompt is not None and len(found) < _MAX_LISTED:
+            found.setdefault(prompt.name, prompt)
+    return list(found.values())
+
+
+async def list_resources(server: str, ask: AskPage) -> list[RemoteResource]:
+    """What cannot be typed as `@server:uri` is left out."""
+    found: dict[str, RemoteResource] = {}
+    async for raw in _pages(server, "resources", ask):
+        uri = raw.get("uri") if isinstance(raw, dict) else None
+        if isinstance(raw, dict) and isinstance(uri, str) and _is_word(uri, 500) and len(found) < _MAX_LISTED:
+            found.setdefault(uri, RemoteResource(uri, single_line(raw.get("title") or raw.get("name"), 100)))
+    return list(found.values())
+
+
+async def _pages(server: str, key: str, ask: AskPage) -> AsyncIterator[object]:
+    """The entries of all pages, up to a limit."""
     params: Json = {}
     for _ in range(_MAX_PAGES):
         page = await ask(params)
-        listed = page.get("prompts")
+        listed = page.get(key)
         if not isinstance(listed, list):
             raise McpFault("mcp.invalid_list", name=server)
         for raw in listed:
-            prompt = _prompt(raw)
-            if prompt is not None and len(found) < _MAX_PROMPTS:
-                found.setdefault(prompt.name, prompt)
+            yield raw
         cursor = page.get("nextCursor")
         if not isinstance(cursor, str) or not cursor or params.get("cursor") == cursor:
             break
         params = {"cursor": cursor}
-    return list(found.values())
 
 
 def _prompt(raw: object) -> RemotePrompt | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from coder.engine.agent import Agent
@@ -14,13 +15,18 @@ if TYPE_CHECKING:
     from coder.mcp.servers import Server, Servers
 
 
+_MOST_RESOURCES = 20  # of a server, in a list
+
+
 async def mcp_command(agent: Agent, args: str) -> Reply:
     servers = agent.mcp
     if servers is None:
         return Reply(Phrase("servers.none"))
     word, _, name = args.partition(" ")
     if not args:
-        lines = [*server_lines(servers), *await prompt_lines(servers)]
+        if agent.front.kind != "interactive":  # nobody could look again: each start has its time limit
+            await servers.settled()
+        lines = [*server_lines(servers), *await offer_lines(servers)]
         return Reply(Joined(lines), data={"servers": server_data(servers)})
     if word != "restart" or not name.strip():
         return Reply(Phrase("servers.usage"), ok=False, data={"usage": True})
@@ -69,22 +75,29 @@ def _lines(server: Server) -> list[Said]:
     return lines
 
 
-async def prompt_lines(servers: Servers) -> list[Said]:
-    """The prompts that each offers, as they are typed."""
+async def offer_lines(servers: Servers) -> list[Said]:
+    """The prompts and resources that each offers, as they are typed."""
+    found = await asyncio.gather(*(_offers(server) for server in servers.all.values()))
+    return [line for lines in found for line in lines]
+
+
+async def _offers(server: Server) -> list[Said]:
     from coder.mcp.shapes import McpFault
 
+    connection, timeout = server.connection, server.settings.timeout_ms
     lines: list[Said] = []
-    for server in servers.all.values():
-        if server.connection is None:
-            continue
-        try:
-            prompts = await server.connection.prompts(timeout_ms=server.settings.timeout_ms)
-        except McpFault as fault:
-            lines.append("  " + fault.phrase)
-            continue
-        for one in prompts:
-            typed = f"/{server.name}:{one.name} {one.usage}".rstrip()
-            lines.append(f"  {typed}  {one.description}".rstrip())
+    if connection is None:
+        return lines
+    try:
+        for prompt in await connection.prompts(timeout_ms=timeout):
+            typed = f"/{server.name}:{prompt.name} {prompt.usage}".rstrip()
+            lines.append(f"  {typed}  {prompt.description}".rstrip())
+        resources = await connection.resources(timeout_ms=timeout)
+    except McpFault as fault:
+        return [*lines, "  " + fault.phrase]
+    lines += [f"  @{server.name}:{one.uri}  {one.name}".rstrip() for one in resources[:_MOST_RESOURCES]]
+    if len(resources) > _MOST_RESOURCES:
+        lines.append("  " + Phrase("servers.more_resources", n=len(resources) - _MOST_RESOURCES))
     return lines
 
 

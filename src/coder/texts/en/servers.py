@@ -40,6 +40,8 @@ TEXTS: dict[str, str] = {
     "servers.unusable.one": "1 tool of MCP server {name} cannot be offered: its name is missing or taken.",
     "servers.waiting": "Waiting for MCP servers: {names}.",
     # `/mcp` and `coder mcp`
+    "servers.more_resources": "… and {n} more resources",
+    "servers.more_resources.one": "… and 1 more resource",
     "servers.none": "No MCP servers are configured. To add one: coder mcp add NAME -- PROGRAM ARG…",
     "servers.state.off": "off",
     "servers.state.waiting": "not started",

@@ -37,6 +37,7 @@ TEXTS: dict[str, str] = {
     "servers.unusable": "MCP 服务器 {name} 有 {n} 个工具无法提供：名称缺失或重复。",
     "servers.waiting": "正在等待 MCP 服务器：{names}。",
     # `/mcp` and `coder mcp`
+    "servers.more_resources": "……以及另外 {n} 个资源",
     "servers.none": "没有配置 MCP 服务器。添加方法：coder mcp add 名称 -- 程序 参数…",
     "servers.state.off": "已关闭",
     "servers.state.waiting": "未启动",
