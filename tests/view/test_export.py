@@ -7,12 +7,12 @@ import html
 import json
 import re
 from hashlib import sha256
-from html.parser import HTMLParser
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pytest
+from html_reading import Tags, markup_of
 from view_kit import HOSTILE, recorded, viewing
 
 from coder.protocol.ops import Steer
@@ -20,25 +20,6 @@ from coder.tools.images.fit import MAX_BYTES
 from kit.calls import bash
 from kit.driving import Project, during_a_call, play
 from kit.images import png, png_of
-
-
-class Tags(HTMLParser):
-    """Every element and attribute of a page."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.tags: set[str] = set()
-        self.attributes: set[str] = set()
-        self.links: list[str] = []
-        self.text: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-        self.attributes |= {name for name, _ in attrs}
-        self.links += [value or "" for name, value in attrs if name in ("href", "src")]
-
-    def handle_data(self, data: str) -> None:
-        self.text.append(data)
 
 
 @pytest.fixture
@@ -149,8 +130,23 @@ def test_markdown_keeps_html_from_running(project: Project, session: str, tmp_pa
     outside = re.sub(r"^(`{3,})\w*\n.*?^\1$", "", text, flags=re.DOTALL | re.MULTILINE)
     assert "## Turn 1" in text
     assert "```diff" in text
-    assert "<script" not in outside.replace("> change a.py <script", "")
-    assert "&lt;script" in outside
+    assert "<script" not in outside
+    assert "> change a.py &lt;script" in outside
+
+
+def test_code_in_an_answer_stays_as_it_is_in_markdown(project: Project, tmp_path: Path) -> None:
+    """And what a page of HTML would hide in front of it does not make markup of it."""
+    code = "```c\n#include <stdio.h>\n```\n\n- in a list:\n\n  ```\n  <b>![x](y)\n  ```"
+    harm = "<script>\n```\n</script>\n\n```\n<img src=x>\n\na <= b, <!-- x --> ![x](y)\n\n~~~~\nleft open"
+    session = recorded(project, [{"text": code}, {"text": harm}], "one", "two")
+    file = tmp_path / "out.md"
+    project.coder("export", session, "--md", str(file))
+    text = file.read_text(encoding="utf-8")
+    assert code in text
+    assert "a <= b, &lt;!-- x --> \\!\\[x](y)" in text
+    assert "\n&lt;img src=x>\n" in text
+    assert "left open\n~~~~\n" in text
+    assert not markup_of(text)
 
 
 def test_what_was_said_while_it_worked_is_told(project: Project, tmp_path: Path) -> None:
@@ -160,7 +156,7 @@ def test_what_was_said_while_it_worked_is_told(project: Project, tmp_path: Path)
     session = driver.engine.agent.session.id
     html_file, file = tmp_path / "out.html", tmp_path / "out.md"
     assert project.coder("export", session, "--html", str(html_file), "--md", str(file)).returncode == 0
-    assert "> call it <b>lead</b>\n> everywhere\n" in file.read_text(encoding="utf-8")
+    assert "> call it &lt;b>lead&lt;/b>\n> everywhere\n" in file.read_text(encoding="utf-8")
     assert re.search(
         r'<article class="steered"[^>]*><div class="said"><pre>call it &lt;b&gt;lead',
         html_file.read_text(encoding="utf-8"),

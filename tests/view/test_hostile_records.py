@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sqlite3
 from pathlib import Path
 
 import pytest
-from view_kit import HOSTILE, recorded, viewing
+from html_reading import Tags, markup_of
+from view_kit import HOSTILE, hostile_record, recorded, viewing
 
 from coder.lookback.index import search as searching
 from coder.lookback.index.search import search
@@ -61,6 +63,39 @@ def test_foreign_fields_torn_and_huge_lines(project: Project, session: str, tmp_
     page_text = (tmp_path / "a.html").read_text(encoding="utf-8")
     assert page_text.count("<script") == 1
     assert "<img" not in page_text
+
+
+_TAGS = """html head meta title style body h1 h2 h3 h4 h5 h6 nav p details summary ol ul li a article time div
+span pre code small b i mark figure figcaption svg rect polyline script button em strong hr br blockquote
+table thead tbody tr th td"""
+_ATTRIBUTES = """lang charset http-equiv content name class id href value datetime viewbox role aria-label
+preserveaspectratio x y width height points start type alt"""
+
+
+def test_generated_records_are_text_in_every_form(project: Project, tmp_path: Path) -> None:
+    """Every type of event, with markup in all its fields: only our own elements come out."""
+    log = project.cwd / ".coder" / "history" / "s.jsonl"
+    log.parent.mkdir(parents=True)
+    log.write_bytes(hostile_record(2000, seed=1))
+    done = project.coder("export", "s", "--html", str(tmp_path / "a.html"), "--md", str(tmp_path / "a.md"))
+    assert done.returncode == 0, done.stderr
+    with viewing(project) as view:
+        pages, start = [(tmp_path / "a.html").read_text(encoding="utf-8")], 0
+        while (found := view.json(f"/api/events?s=0/s&from={start}"))["count"]:
+            pages.append(found["html"])
+            start = found["next"]
+    for page in pages:
+        tags = Tags()
+        tags.feed(page)
+        assert tags.tags <= {*_TAGS.split()}
+        assert {name for name in tags.attributes if not name.startswith("data-")} <= {*_ATTRIBUTES.split()}
+        assert all(re.fullmatch(r"#turn--?\d+", link) for link in tags.links)
+        assert page.count("<script") == (page is pages[0])
+        assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u202e]", page)
+    assert not markup_of((tmp_path / "a.md").read_text(encoding="utf-8"))
+    shown = project.coder("show", "s")
+    assert shown.returncode == 0, shown.stderr
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", shown.stdout)
 
 
 def test_a_record_deleted_or_replaced_while_it_is_viewed(project: Project, session: str) -> None:

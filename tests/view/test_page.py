@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from view_kit import HOSTILE, View, recorded, viewing
+from view_kit import HOSTILE, View, hostile_record, recorded, viewing
 
 from kit import ScriptedServer
 from kit.browser import PROGRAM, Browser
@@ -232,6 +232,31 @@ def test_the_exported_file_is_inert(project: Project, session: str, page: Browse
     )
     page.run("document.querySelector('nav details').open = true")
     picture(page, "export")
+
+
+def test_generated_hostile_records_run_and_load_nothing(
+    project: Project, page: Browser, tmp_path: Path
+) -> None:
+    log = project.cwd / ".coder" / "history" / "s.jsonl"
+    log.parent.mkdir(parents=True)
+    log.write_bytes(hostile_record(600, seed=2))
+    file = tmp_path / "session.html"
+    assert project.coder("export", "s", "--html", str(file)).returncode == 0
+    page.requests.clear()
+    page.goto(file.as_uri())
+    page.wait("document.querySelector('.bar') && document.querySelectorAll('article').length > 300")
+    page.run("document.querySelectorAll('details').forEach((e) => { e.open = true; })")
+    assert page.run("window.hacked === undefined")
+    assert {url for url in page.requests if not url.startswith("about:")} == {file.as_uri()}
+    with viewing(project) as view:
+        page.requests.clear()
+        opened(page, view, "s")
+        page.wait("panes[0].outline")
+        page.run("panes[0].replay(panes[0].outline.events)")
+        page.wait("panes[0].ended")
+        assert page.run("window.hacked === undefined")
+        own = f"http://127.0.0.1:{view.port}/"
+        assert not [url for url in page.requests if not url.startswith((own, "about:"))]
 
 
 def test_the_exported_file_is_searched_and_replayed(

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import http.client
 import json
-from collections.abc import Iterator
+import random
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import msgspec
+
+from coder.protocol import entries
 from kit import ScriptedServer
 from kit.driving import Project
 
@@ -17,6 +21,50 @@ HOSTILE = (
     "![x](http://evil.example/p.png) [y](javascript:window.hacked=1) </pre></details></article>"
     "<style>*{display:none}</style> \"' onload=window.hacked=1 \x1b[2J \u202e txt"
 )
+
+
+_PIECES = (
+    HOSTILE, "<svg/onload=window.hacked=1>", "</script><script>window.hacked=1</script>", "]]>", "<!--",
+    "-->", "\n```\n", "\n~~~\n", "\n> ", "\n- ", "\n    <b>", "`", "&lt;img src=x>", "\x00", "\u2028", "\r\n",
+    "\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+", "javascript:window.hacked=1", "\x1b]52;c;aGk=\x07", "\ufeff",
+    "数据", "%s{n}", "../../etc/passwd", "data:text/html,<script>window.hacked=1</script>", "\\",
+    '" autofocus onfocus=window.hacked=1 x="',
+)  # fmt: skip
+
+
+def hostile_record(count: int, seed: int) -> bytes:
+    """Events of every type whose fields hold markup, and often what does not belong there."""
+    chance = random.Random(seed)
+
+    def text() -> str:
+        return "".join(chance.choices(_PIECES, k=chance.randrange(1, 4)))
+
+    def value(depth: int = 0) -> Any:
+        kinds: list[Any] = [
+            text, text, text, lambda: chance.choice([0, -1, 3, 10**12, 0.5, True, None]),
+            lambda: [value(depth + 1) for _ in range(chance.randrange(3))],
+            lambda: {chance.choice(["path", "command", "content", "status", text()]): value(depth + 1)},
+        ]  # fmt: skip
+        return chance.choice(kinds[: 4 if depth > 2 else 6])()
+
+    def meta(form: type[msgspec.Struct]) -> dict[str, Any]:
+        made = {}
+        for field in msgspec.structs.fields(form):
+            plain: dict[Any, Callable[[], Any]] = {
+                str: text, bool: lambda: chance.random() < 0.5, int: lambda: chance.randrange(5)
+            }  # fmt: skip
+            fits = plain.get(field.type) if chance.random() < 0.8 else None
+            made[field.encode_name] = fits() if fits else value()
+        return made
+
+    lines = []
+    kinds = [(name, form) for form, name in entries.NAMES.items()]
+    for at in range(count):
+        kind, form = chance.choice(kinds)
+        line = {"ts": "2026-03-01T09:00:00.000Z", "session_id": "s", "type": kind, "turn": at // 50,
+                "step": at % 50, "content": text(), "role": "user", "meta": meta(form)}  # fmt: skip
+        lines.append(json.dumps(line).encode() + b"\n")
+    return b"".join(lines)
 
 
 class View:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Iterator
 from functools import partial
 from hashlib import sha256
@@ -115,7 +116,7 @@ def _markdown(event: HistoryEvent, render: Renderer, *, current: bool) -> Iterat
             if reasoning:
                 yield f"*{say('viewer.thinking')}*\n\n{_fenced(reasoning)}"
             if event.said.strip():
-                yield _inert(plain(event.said).strip()) + "\n\n"
+                yield _answer(plain(event.said).strip()) + "\n\n"
         case entries.Action(tool="todowrite", input={"todos": list(todos)}):
             yield "**todowrite**\n\n" + "".join(map(_todo, todos)) + "\n"
         case entries.Action(tool=tool, input=given):
@@ -137,7 +138,7 @@ def _markdown(event: HistoryEvent, render: Renderer, *, current: bool) -> Iterat
 
 
 def _quoted(text: str) -> str:
-    return "".join(f"> {line}\n" for line in plain(text).split("\n")) + "\n"
+    return "".join(f"> {_inert(line)}\n" for line in plain(text).split("\n")) + "\n"
 
 
 def _todo(todo: Any) -> str:
@@ -155,9 +156,23 @@ def _fenced(text: str, language: str = "") -> str:
     return f"{fence}{language}\n{text}\n{fence}\n\n"
 
 
+def _answer(text: str) -> str:
+    """Inert, with its code blocks as they are: nothing in them is markup. Where they are is read without
+    HTML, as there is none in what comes of it. One that is left open ends here, else it would turn inside
+    out whatever follows."""
+    from markdown_it import MarkdownIt
+
+    tokens = MarkdownIt("commonmark", {"html": False}).parse(f"{text}\n\nend")
+    code = [token for token in tokens if token.type in ("fence", "code_block") and token.map]
+    lines = {line for token in code for line in range(*(token.map or ()))}
+    shown = "\n".join(line if at in lines else _inert(line) for at, line in enumerate(text.split("\n")))
+    left_open = tokens[-1].type == "fence" and tokens[-1].level == 0
+    return f"{shown}\n{tokens[-1].markup}" if left_open else shown
+
+
 def _inert(text: str) -> str:
     """Raw HTML and images are the two things in Markdown that a reader's viewer may load or run."""
-    return text.replace("<", "&lt;").replace("![", "\\!\\[")
+    return re.sub("<(?=[A-Za-z/!?])", "&lt;", text).replace("![", "\\!\\[")
 
 
 def _line(text: str) -> str:
