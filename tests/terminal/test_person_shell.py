@@ -130,3 +130,14 @@ def test_the_cursor_stays_where_an_editor_left_it() -> None:
     screen.whole = True
     screen.feed(b"\x1b[?1049h\x1b[1;30r\x1b[?25l text \x1b[?25h\x1b[?1049l")
     assert re.fullmatch(rb"(?:\x1b\[\?\d+[hl]|\x1b7\x1b\[r\x1b8|\x1b\[0m|\r\n)+", screen.end())
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 64])
+def test_what_reorders_text_is_shown_however_it_arrives(size: int) -> None:
+    screen, printed = (
+        ScreenFilter(),
+        "é \u202ecod.exe\u2066 \x9b2J \u061c…\x1b]52;c;eA==\x07 \x1b[31mred\x1b[0m".encode(),
+    )
+    shown = b"".join(screen.feed(printed[at : at + size]) for at in range(0, len(printed), size))
+    told = "é \\u202ecod.exe\\u2066 \\x9b2J \\u061c…␛]52;c;eA==\x07 \x1b[31mred\x1b[0m"
+    assert (shown + screen.end()).decode() == f"{told}\x1b[0m\r\n"

@@ -31,8 +31,10 @@ _READ = 65_536
 _DRAIN_READS = 64
 _ESC = b"\x1b"
 _OBEYED = rb"\x1b\[[0-9;:]*m|\x1b\[[0-2]?K|\x1b\[[0-9]*G"
-_CONTROLS = re.compile(rb"(%s)|[\x00-\x06\x0b\x0c\x0e-\x1f\x7f]|\xc2[\x80-\x9f]" % _OBEYED)
-_UNFINISHED = re.compile(rb"(?:\x1b(?:\[[0-9;:]{0,32})?|\xc2)\Z")
+# Bidirectional controls, which reorder or hide text.
+_BIDI = rb"\xd8\x9c|\xe2\x80[\x8e\x8f\xaa-\xae]|\xe2\x81[\xa6-\xa9]"
+_CONTROLS = re.compile(rb"(%s)|[\x00-\x06\x0b\x0c\x0e-\x1f\x7f]|\xc2[\x80-\x9f]|%s" % (_OBEYED, _BIDI))
+_UNFINISHED = re.compile(rb"(?:\x1b(?:\[[0-9;:]{0,32})?|\xc2|\xd8|\xe2[\x80\x81]?)\Z")
 _MODE = re.compile(rb"\x1b\[\?([0-9;]{1,32})([hl])")
 _MODES = ("1", "9", "47", "1000", "1002", "1003", "1004", "1005", "1006", "1015", "1047", "1049", "2004")
 _OTHER_SCREEN = re.compile(r"\x1b\[\?(?:47|1047|1049)h.*?(?:\x1b\[\?(?:47|1047|1049)l|\Z)", re.DOTALL)
@@ -74,7 +76,10 @@ class ScreenFilter:
 
 
 def _shown(control: bytes) -> bytes:
-    return "␛".encode() if control == _ESC else b"\\x%02x" % control[-1]
+    if control == _ESC:
+        return "␛".encode()
+    code = ord(control.decode()) if len(control) > 1 else control[0]
+    return b"\\x%02x" % code if code < 0x100 else b"\\u%04x" % code
 
 
 class _Relay:
