@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import sys
 from functools import partial
 
 import pytest
@@ -198,3 +199,35 @@ def test_many_files(project: Project) -> None:
         terminal.until(lambda: "› folder42/file038.txt" in terminal.screen)
         terminal.type("zq")
         terminal.until(lambda: menu_of(terminal) == [])
+
+
+NOTES = """
+import json, sys
+HELLO = {"serverInfo": {"name": "n", "version": "1"}, "capabilities": {"resources": {}}}
+ANSWERS = {
+    "initialize": {"protocolVersion": "2025-06-18", **HELLO},
+    "resources/list": {"resources": [{"uri": "note://todo", "name": "To do"}, {"uri": "note://done"}]},
+    "resources/read": {"contents": [{"uri": "note://todo", "text": "water the basil"}]},
+}
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" in message:
+        result = ANSWERS.get(message["method"])
+        answer = {"result": result} if result else {"error": {"code": -32601, "message": "no"}}
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **answer}), flush=True)
+"""
+
+
+def test_resources_of_a_server(project: Project) -> None:
+    path = project.write("notes.py", NOTES)
+    project.configure(mcp={"servers": {"notes": {"command": sys.executable, "args": [str(path)]}}})
+    with ScriptedServer(ANSWERS) as server, Terminal(project, server.url) as terminal:
+        terminal.send("hi")  # a turn waits for the server
+        terminal.until("answer0")
+        terminal.until_idle()
+        terminal.type("see @notes:")
+        terminal.until(lambda: offers(terminal, "notes:note://todo", "notes:note://done"))
+        assert "To do" in menu_of(terminal)[0]
+        terminal.type("tod" + TAB + ENTER)
+        terminal.until("answer1")
+        assert "water the basil" in str(server.chats[-1]["messages"][-1]["content"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,6 +60,13 @@ class EngineView:
     def environment(self) -> Mapping[str, str]:
         """For programs that a front end starts; without provider keys."""
         return self._agent.place.environment
+
+    def resources(self, server: str, changed: Callable[[], None]) -> list[tuple[str, str]]:
+        """URI and name of what a running MCP server has listed; `changed` is called once these are others."""
+        servers = self._agent.mcp.all if self._agent.mcp is not None else {}
+        if server not in servers:
+            return []
+        return [(one.uri, one.name) for one in servers[server].resources(changed)]
 
     @property
     def outputs(self) -> Path:

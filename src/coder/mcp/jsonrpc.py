@@ -29,7 +29,7 @@ MAX_MESSAGE = 16 * 1024 * 1024  # bytes of one message; a result that large woul
 _COUNTLESS = 10**18  # JSON has whole numbers that no float can hold
 
 
-ListKind = Literal["tools", "prompts"]  # what a server lists, and says that it has changed
+ListKind = Literal["tools", "prompts", "resources"]  # what a server lists, and says that it has changed
 
 
 class Listener(Protocol):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -23,9 +24,10 @@ from coder.mcp.tools import McpTool
 from coder.texts import Phrase
 
 if TYPE_CHECKING:
-    from coder.mcp.offers import RemotePrompt
+    from coder.mcp.offers import RemotePrompt, RemoteResource
 
 MAX_TOOLS = 2_000  # of all servers
+_RESOURCES_FRESH = 15.0  # seconds that a list is shown before it is asked for again
 _REFRESH_REST = 0.2  # seconds of throttling: some servers report a change whenever they are listed
 # Errors of programs that the sandbox keeps from writing: npx and uvx need their caches.
 _SHUT_OUT = ("EROFS", "EACCES", "Read-only file system", "Permission denied")
@@ -51,6 +53,9 @@ class Server:
         self._starting: asyncio.Task[None] | None = None
         self.prompts: list[RemotePrompt] = []  # as last listed, from `watch_prompts` on
         self._prompts_changed: PromptsChanged | None = None
+        self._resources: list[RemoteResource] = []
+        self._resources_asked = float("-inf")
+        self._resources_changed: Callable[[], None] = lambda: None
         self._refreshing: dict[ListKind, asyncio.Task[None]] = {}
         self._outdated: set[ListKind] = set()  # it reported a change since they were last listed
         self._ended = False  # it exited by itself
@@ -162,6 +167,17 @@ class Server:
         self._prompts_changed = changed
         self._list_changed("prompts")
 
+    def resources(self, changed: Callable[[], None]) -> list[RemoteResource]:
+        """As last listed, of a server that runs. Listed again in the background; `changed` is called where
+        they are others."""
+        if self.connection is None:
+            return []
+        now = time.monotonic()
+        if now - self._resources_asked > _RESOURCES_FRESH:
+            self._resources_asked, self._resources_changed = now, changed
+            self._list_changed("resources")
+        return self._resources
+
     def _list_changed(self, kind: ListKind) -> None:
         """Also refresh again if a refresh is running: its list may predate the change."""
         if kind == "prompts" and self._prompts_changed is None:  # nobody shows them
@@ -177,8 +193,10 @@ class Server:
                 with contextlib.suppress(McpFault):  # keep the old list
                     if kind == "tools":
                         self._offer(await self.connection.refresh_tools())
-                    else:
+                    elif kind == "prompts":
                         await self._list_prompts(self.connection)
+                    else:
+                        await self._list_resources(self.connection)
                 await asyncio.sleep(_REFRESH_REST)
         finally:
             self._refreshing.pop(kind, None)
@@ -188,6 +206,12 @@ class Server:
         if found != self.prompts and self._prompts_changed is not None:
             self.prompts = found
             await self._prompts_changed()
+
+    async def _list_resources(self, connection: Connection) -> None:
+        found = await connection.resources(timeout_ms=self.settings.timeout_ms)
+        if found != self._resources:
+            self._resources = found
+            self._resources_changed()
 
     def _closed(self, why: Phrase) -> None:
         self.connection = None

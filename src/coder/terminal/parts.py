@@ -14,13 +14,14 @@ from coder.engine.setup import Options, Settings, listed_models, provider_of
 from coder.terminal.input.editor import Editor
 from coder.terminal.input.file_index import FileIndex
 from coder.terminal.input.history import ProjectHistory
-from coder.terminal.input.menu import Arguments, Menus
+from coder.terminal.input.menu import Arguments, MenuItem, Menus, ranked
 from coder.terminal.local_commands import BuiltIn, argument_menus
 from coder.terminal.models import ModelNames
 from coder.terminal.modes.wiring import Modes
 from coder.terminal.render.frame_output import FrameOutput
 from coder.terminal.render.live_region import LiveRegion, Parts
 from coder.terminal.render.live_rows import LiveRows
+from coder.terminal.render.sanitize import flat, safe
 from coder.texts import Texts
 
 
@@ -36,9 +37,17 @@ def make_editor(
     view, texts, loop = engine.view, settings.texts, asyncio.get_running_loop()
     files = FileIndex(view.root, view.environment, lambda: loop.call_soon_threadsafe(changed))
     arguments = {**_completions(options, settings, engine, model, changed), "modes": modes.menu.arguments}
+
+    def find(query: str) -> list[MenuItem]:
+        """Resources of an MCP server (`@server:…`), then files."""
+        server, colon, _ = query.partition(":")
+        listed = view.resources(server, changed) if colon else []
+        items = [MenuItem(safe(f"{server}:{uri}"), f"{server}:{uri}", flat(name)) for uri, name in listed]
+        return [*ranked(items, query), *files.search(query)]
+
     return Editor(
         ProjectHistory(project_directory(settings.home, view.root) / "history"),
-        Menus([BuiltIn(texts), modes.menu], arguments, files.search),
+        Menus([BuiltIn(texts), modes.menu], arguments, find),
         lambda n: texts.say("terminal.pasted", n=n),
     )
 
