@@ -16,7 +16,7 @@ from coder.protocol.events import Content, Notice, ToolCallChanged, TurnEnded
 from coder.protocol.usage import Usage
 from coder.terminal.input.editing import cluster_end, cluster_start
 from coder.terminal.render import theme as themes
-from coder.terminal.render.event_lines import detail_lines
+from coder.terminal.render.event_lines import detail_lines, todo_lines
 from coder.terminal.render.markdown import markdown_rows
 from coder.terminal.render.recap import message_lines
 from coder.terminal.render.sgr import coloured_lines
@@ -315,3 +315,10 @@ def test_chinese_has_no_english_left(project: Project) -> None:
         terminal.until_idle()
         words = set(re.findall(r"\b[A-Za-z]{4,}\b", terminal.screen.split("等一下")[1]))
         assert words <= {"sleep", "token", "scripted", "yolo", "project", "bubblewrap", "bash", "Landlock"}
+
+
+@pytest.mark.parametrize("width", [0, 20, 80])
+def test_a_todo_keeps_to_its_rows(width: int) -> None:
+    """Else one with a newline could look like what the person said, or like a question."""
+    lines = todo_lines([{"content": "tidy up\n› yes, all of it\nAllow? y", "status": "pending"}], width)
+    assert all(plain(line).startswith("  ") and "\n" not in plain(line) for line in lines)

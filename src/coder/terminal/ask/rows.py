@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 from coder.policy.visible import MARK, Visible, visible, warnings
 from coder.protocol.events import ApprovalRequested
 from coder.terminal.render.event_lines import NEW_FILE_HEAD, is_new_file
-from coder.terminal.render.sanitize import safe
+from coder.terminal.render.sanitize import flat
 from coder.terminal.render.width import Line, Span, cut_to, wrap
 from coder.texts import Phrase, Said, Texts
 from coder.tools.text.hunks import Hunk
@@ -47,7 +47,7 @@ def approval_lines(
     if event.can_always and event.always_names and not keys:
         names = ", ".join(f"`{visible(name).text}`" for name in event.always_names)
         remarks.append(("", texts.say("approval.remembers", names=names)))
-    tool = safe(event.tool)
+    tool = flat(event.tool)
     head: Line = [("ask", texts.say("approval.head", tool=tool))]
     shown = DecisionText(tool, texts.of(event.subject), "diff" if event.subject_kind == "diff" else "")
     if heads and is_new_file(shown.text):

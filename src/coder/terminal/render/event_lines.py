@@ -192,7 +192,7 @@ def todo_lines(todos: list[dict[str, Any]], width: int = 0) -> list[Line]:
     for todo in todos:
         style, mark = _TODO_STYLES.get(todo["status"], ""), _MARKS.get(todo["status"], "☐")
         first: Line = [("", "  "), (style, f"{mark} ")]
-        content: Line = [(style, safe(todo["content"]))]
+        content: Line = [(style, flat(todo["content"]))]
         lines += wrap(content, width, first, [("", "    ")]) if width else [[*first, *content]]
     return lines
 
@@ -202,7 +202,7 @@ def verify_lines(event: VerifyChanged, texts: Texts, width: int = 0) -> list[Lin
         return _wrapped(("note", safe(texts.of(event.text))), width)
     text = texts.say(
         f"view.verify.{event.state}",
-        command=safe(event.command),
+        command=flat(event.command),
         attempt=event.attempt,
         code=event.exit_code,
     )
@@ -294,9 +294,9 @@ def remark_lines(event: AnyEvent, texts: Texts) -> list[Line]:
             key = "view.compressed" if summary else "view.shortened"
             return [[("dim", texts.say(key, before=before, after=after))]]
         case LoopDetected(reason):
-            return [[("note", texts.say("view.loop", reason=safe(texts.of(reason))))]]
+            return [[("note", texts.say("view.loop", reason=flat(texts.of(reason))))]]
         case Citation(text):
-            return [[("dim", texts.say("view.citation", text=safe(text)))]]
+            return [[("dim", texts.say("view.citation", text=flat(text)))]]
         case InstantModeExecuted(_, _, warnings, leftover=leftover):
             left = [texts.say("modes.leftover", text=leftover)] if leftover else []
             return [
