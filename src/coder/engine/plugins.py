@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import re
 from asyncio import CancelledError
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import Future
 from functools import partial
 from itertools import islice
@@ -61,8 +61,14 @@ def _apart(work: Callable[[], Any]) -> Future[tuple[Any, BaseException | None]]:
     return future
 
 
-def fault_of(plugin: Plugin) -> Said | None:
-    """Why it cannot be used, found by loading it."""
+def tried(plugins: Sequence[Plugin]) -> Iterator[tuple[str, Said | None]]:
+    """Each by name, and why it cannot be used."""
+    for one in plugins:
+        yield f"{one.group.removeprefix('coder.')}: {one.name} ({one.package})", _fault_of(one)
+
+
+def _fault_of(plugin: Plugin) -> Said | None:
+    """Found by loading it."""
     if is_shadowed(plugin):
         return Phrase("plugins.shadowed")
     try:

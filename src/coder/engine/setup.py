@@ -422,13 +422,9 @@ def provider_of(options: Options, settings: Settings) -> Provider:
 
 
 def installed_plugins(options: Options) -> Iterator[tuple[str, Said | None]]:
-    """Each entry point of installed packages, loaded, and why it cannot be used."""
-    found = installed(options.cwd)
-    if found:
-        from coder.engine.plugins import fault_of
+    from coder.engine.plugins import tried
 
-        for one in found:
-            yield f"{one.group.removeprefix('coder.')}: {one.name} ({one.package})", fault_of(one)
+    return tried(installed(options.cwd))
 
 
 def is_read_only_command(text: str) -> bool:
