@@ -26,6 +26,7 @@ from coder.protocol import entries
 from coder.protocol.history import HistoryEvent
 from coder.protocol.usage import Tokens
 from coder.record.files import encode
+from coder.record.store import SessionStore
 from coder.texts import Texts
 from coder.view.answers import Answers
 
@@ -135,6 +136,8 @@ def measure_search(directory: Path) -> None:
         "con",
     ):
         timed(f"search {query}", partial(search, home, [history], query), 5)
+    listed = SessionStore(directory, directory / "history")
+    timed("list the newest 50", lambda: listed.infos(50), 5)
     project = Project(str(directory), history)
     added = []
     for at in range(20):

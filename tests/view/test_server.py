@@ -185,6 +185,16 @@ def test_a_large_record_is_read_in_pages(project: Project, session: str) -> None
         assert middle["next"] > again["next"]
 
 
+def test_a_page_that_begins_with_a_result_knows_its_call(project: Project, session: str) -> None:
+    """As of a followed session, where each event comes alone."""
+    lines = (project.cwd / ".coder" / "history" / f"{session}.jsonl").read_bytes().splitlines(keepends=True)
+    at = next(n for n, line in enumerate(lines) if b'"type":"observation"' in line and b"pelican" in line)
+    with viewing(project) as view:
+        html = view.json(f"/api/events?s=0/{session}&from={sum(map(len, lines[:at]))}")["html"]
+    assert html.startswith('<article class="result"')
+    assert "<small>" not in html.partition("</article>")[0]
+
+
 def test_a_long_text_is_cut_and_given_whole_on_request(project: Project) -> None:
     session = recorded(project, [{"text": " ".join(map(str, range(6000))) + " end of it"}], "write much")
     with viewing(project) as view:

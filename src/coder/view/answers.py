@@ -25,6 +25,7 @@ from coder.view.records import PAGE_EVENTS, Outline, directory_of, read_event, r
 
 _LISTED = 200
 _KEPT_OUTLINES = 8
+_LOOKED_BACK = 1 << 15  # bytes before a page that may have the calls of its first results
 _POLL = 0.2  # seconds between looks at a record that is followed
 _LIVE = 600  # seconds after which a session that was not closed counts as killed
 _FOLLOW = 20.0  # seconds until the page asks again
@@ -143,6 +144,11 @@ class Answers:
     def _events(self, path: Path, start: int, count: int) -> dict[str, Any]:
         page = read_page(path, start, max(1, min(count, PAGE_EVENTS)))
         render = Renderer(self._texts, images=self._images(path, page.events), root=directory_of(path))
+        if start > 0:
+            earlier = read_page(path, max(0, start - _LOOKED_BACK), _LOOKED_BACK, _LOOKED_BACK)
+            for at, event in earlier.events:
+                if at < start:
+                    render.before(event)
         html = "".join(render.html(event, at) for at, event in page.events)
         return {"html": html, "next": page.next, "count": len(page.events), "end": page.next >= _size(path)}
 

@@ -69,6 +69,13 @@ class Renderer:
         place = {"data_at": at, "data_turn": event.turn, "data_step": event.step}
         return tag("article", body, class_=kind + (" rewound" if rewound else ""), **own, **place)
 
+    def before(self, event: HistoryEvent) -> None:
+        """Takes an event that comes before the first one shown: results are told by their calls."""
+        if isinstance(event.entry, entries.Action):
+            self._call(event.entry)
+        elif isinstance(event.entry, entries.Observation):
+            self._answered = True
+
     def shown_images(self, event: HistoryEvent) -> list[str]:
         """The ids of the event's images that the record had before."""
         return [name for name in dict.fromkeys(named_images(event)) if name in self._images]
