@@ -57,7 +57,12 @@ def tasks_of(nursery: int) -> list[int]:
 
 
 def is_alive(pid: int) -> bool:
-    return Path(f"/proc/{pid}").exists()
+    """No zombie: init reaps an orphan when it comes to it."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"
 
 
 def test_the_directory_is_there_as_long_as_any_task_process_is(directory: Path) -> None:

@@ -233,7 +233,7 @@ def test_more_images_than_a_request_holds(ready: Project, monkeypatch: pytest.Mo
 
 def test_a_window_too_small_for_the_image(ready: Project) -> None:
     ready.write("large.png", png(1900, 1900))
-    small = {"claude-opus-5": {"context_window": 6000}}
+    small = {"claude-opus-5": {"context_window": 5000}}
     ready.configure(provider={"models": small}, workflow={"require_todo_for_complex": False})
     look = {"calls": [{"name": "read", "arguments": {"path": "large.png"}}]}
     driver = play(ready, [look, {"text": "ok"}], ["@large.png", "read it"], model="claude-opus-5")

@@ -107,11 +107,13 @@ def _asked_for(tool: str, names: list[str], texts: Texts) -> str:
 def _row(mark: Span, head: Line, argument: str, rest: Line, width: int, *, from_left: bool = False) -> Line:
     """`from_left`: of a long argument the end is shown."""
     line: Line = [mark, ("", " "), *head]
-    if argument:
+    if argument and width:
         room = max(width - line_width(line) - line_width(rest), _LEAST_ARGUMENT)
-        if width and from_left:
+        if from_left:
             argument = clip_left(argument, room - 1)
-        line += clip([("", f" {argument}")], room) if width else [("", f" {argument}")]
+        line += clip([("", f" {argument}")], room)
+    elif argument:
+        line.append(("", f" {argument}"))
     return [span for span in (*line, *rest) if span[1]]
 
 
