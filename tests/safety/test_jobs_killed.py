@@ -136,3 +136,35 @@ def test_resumed_after_a_kill_the_session_says_that_they_are_gone(project: Proje
     assert f"ended with the earlier process: 1 (sleep {word})" in done.stderr
     assert f"1 (sleep {word})" in first
     assert "earlier process" not in second + again.stderr
+
+
+LAUNCHER = """
+import os, sys, time
+from coder.policy.sandbox import launch
+
+supervise = launch._supervise
+def late(child, apart=False):  # the command runs before its supervisor comes to wait for it
+    while not os.path.exists("killed"):
+        time.sleep(0.01)
+    return supervise(child, apart)
+launch._supervise = late
+empty = dict.fromkeys(("hidden", "readable", "writable", "devices", "guarded"), [])
+spec = {**empty, "filter": b"", "shut_in": False, "cwd": ".", "temp": "", "path": "", "fresh": ""}
+launch.run(spec, ["sh", "-c", sys.argv[1]])
+"""
+
+
+def test_told_to_end_before_it_could_listen(tmp_path: Path) -> None:
+    """A launcher whose signal comes between its fork and its handlers."""
+    word = f"3029.{os.getpid()}"
+    line = f"sleep {word} & sleep {word}"
+    child = subprocess.Popen([sys.executable, "-c", LAUNCHER, line], cwd=tmp_path)
+    try:
+        wait_until(lambda: len(left_running(word)) == 2)
+        child.terminate()
+        (tmp_path / "killed").touch()
+        child.wait(SECONDS)
+        wait_until(lambda: left_running(word) == [])
+    finally:
+        for pid in left_running(word):
+            os.kill(pid, signal.SIGKILL)

@@ -177,6 +177,9 @@ def restrict_calls(data: bytes) -> None:
 # the parent: supervises the command
 
 
+_STOPPING = (signal.SIGTERM, signal.SIGINT)
+
+
 class _Stopped(Exception):
     """SIGTERM or SIGINT arrived."""
 
@@ -226,6 +229,9 @@ def run_supervised_twice(spec: dict[str, Any], command: list[str]) -> int:
 
 
 def _become_supervisor() -> int:
+    """Called before the fork. A signal that arrives before `_supervise` can handle it stays pending: its
+    default action would leave the command's orphans to init."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, _STOPPING)
     LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)  # coder may be killed without a chance to clean up
     return os.getpid()
@@ -257,8 +263,9 @@ def _scope_signals() -> bool:
 def _supervise(child: int, apart: bool = False) -> int:
     """The exit status of a child in shell convention; kills and reaps all its descendants."""
     try:
-        signal.signal(signal.SIGTERM, _stop)
-        signal.signal(signal.SIGINT, _stop)
+        for number in _STOPPING:
+            signal.signal(number, _stop)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPPING)
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     except _Stopped:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -274,6 +281,7 @@ def _stop(number: int, frame: FrameType | None) -> None:
 
 def _exec_sandboxed(spec: dict[str, Any], command: list[str], parent: int) -> NoReturn:
     try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPPING)
         LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         if os.getppid() != parent:
             os._exit(CANNOT)
