@@ -74,12 +74,15 @@ class ScriptedServer:
         self._port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
-        if self._server is not None:
-            self._server.close()
-        for _ in range(_LOOP_ITERATIONS):  # a connection just accepted has no handler yet
+        sockets = self._server.sockets if self._server is not None else ()
+        for listening in sockets:  # `close` alone would leak a connection that was just accepted
+            asyncio.get_running_loop().remove_reader(listening.fileno())
+        for _ in range(_LOOP_ITERATIONS):  # it has no handler yet
             for writer in list(self._open):
                 writer.transport.abort()
             await asyncio.sleep(0)
+        if self._server is not None:
+            self._server.close()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
