@@ -166,5 +166,7 @@ def test_told_to_end_before_it_could_listen(tmp_path: Path) -> None:
         child.wait(SECONDS)
         wait_until(lambda: left_running(word) == [])
     finally:
+        child.kill()
+        child.wait()
         for pid in left_running(word):
             os.kill(pid, signal.SIGKILL)
