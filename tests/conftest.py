@@ -24,7 +24,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 from kit.driving import Project  # noqa: E402 - the path above must be set first
-from kit.fork_server import FORK_SERVER  # noqa: E402
+from kit.fork_server import FORK_SERVER  # noqa: E402 - as above
 
 # A busy machine is no failure: speed is measured in bench/, never in a test.
 settings.register_profile("coder", deadline=None)
