@@ -43,9 +43,7 @@ class LiveRenderer(Renderer):
         self._below_output = ""  # cached output that draws the rest; empty if invalid
         self._below_key: Hashable = None
         self._drawn_size: Size | None = None  # the terminal's size when it was last drawn on
-        self._scrolled_off = (
-            0  # rows of ours above the top of the screen, where a lower terminal has put them
-        )
+        self._scrolled_off = 0  # rows of ours that a lower terminal has put above the top of the screen
         super().__init__(style, output)
 
     # prompt_toolkit's interface
@@ -134,11 +132,11 @@ class LiveRenderer(Renderer):
         rows = list(self._above())
         return rows[len(rows) - room :] if 0 <= room < len(rows) else rows
 
-    def _wipe(self) -> None:
-        """Erase the live region and move to its first row."""
+    def _wipe(self, above: int = 0) -> None:
+        """Erase the live region and as many rows above it, and move to the first of them."""
         output = self.output
         output.write_raw("\r")
-        output.cursor_up(self._cursor_pos.y + len(self._drawn) + self._scrolled_off)
+        output.cursor_up(self._cursor_pos.y + len(self._drawn) + above)
         output.erase_down()
         output.reset_attributes()
         output.enable_autowrap()
@@ -161,7 +159,8 @@ class LiveRenderer(Renderer):
         if last.columns != size.columns and reflows(os.environ):
             self._handle_reflow(size.columns)
         scrolled_off = self._handle_height(last, size)
-        self._wipe()
+        # In this place alone: a terminal that tells later than it grows has brought them back once already.
+        self._wipe(self._scrolled_off)
         self._invalidate()
         self._scrolled_off = scrolled_off
 
