@@ -45,6 +45,8 @@ class Client:
         self.forms: list[dict[str, Any]] = []
         self.updates: list[tuple[str, dict[str, Any]]] = []
         self.asked: list[dict[str, Any]] = []
+        self.decides = asyncio.Event()  # cleared: questions wait until it is set
+        self.decides.set()
         self._changed = asyncio.Event()
 
     async def session_update(self, session_id: str, update: Any, **_: Any) -> None:
@@ -63,6 +65,7 @@ class Client:
         }
         self.asked.append(asked)
         self._changed.set()
+        await self.decides.wait()
         chosen = self.answer(asked)
         if chosen is None:  # nobody decides
             await asyncio.Event().wait()

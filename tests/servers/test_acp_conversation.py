@@ -16,9 +16,8 @@ from acp.schema import (
     ImageContentBlock,
     TextResourceContents,
 )
-from acp_kit import Editor, converse, editor
+from acp_kit import Editor, converse
 
-from kit import ScriptedServer
 from kit.calls import call
 from kit.driving import Project
 from kit.images import png
@@ -311,30 +310,15 @@ def test_a_mode_takes_effect_in_the_middle_of_a_turn(project: Project) -> None:
 
     async def scenario(ed: Editor) -> None:
         session = await ed.new()
+        ed.client.decides.clear()
         prompting = asyncio.create_task(ed.prompt(session, "go"))
         await ed.client.until(lambda: ed.client.asked)
         await ed.agent.set_session_mode(session_id=session, mode_id="auto-edit")
-        ed.client.answer = lambda asked: "allow"
-        gate.set()
+        ed.client.decides.set()
         await prompting
         assert len(ed.client.asked) == 1  # the second was not asked about
 
-    gate = asyncio.Event()
-
-    async def run(url: str) -> None:
-        async with editor(project, url) as ed:
-            original = ed.client.request_permission
-
-            async def held(*args: Any, **kwargs: Any) -> Any:
-                answer = await original(*args, **kwargs)
-                await gate.wait()
-                return answer
-
-            ed.client.request_permission = held  # type: ignore[method-assign] # a slower person
-            await scenario(ed)
-
-    with ScriptedServer(script) as server:
-        asyncio.run(run(server.url))
+    converse(project, script, scenario)
     assert (project.cwd / "two.txt").exists()
     assert [e["meta"]["operating_mode"] for e in project.of_type("state")] == ["auto-edit"]
 
