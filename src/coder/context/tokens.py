@@ -84,7 +84,7 @@ def estimate(text: str) -> int:
     """About four ASCII characters per token, two tokens for three others; at least 1 for any text."""
     if text.isascii():
         return (len(text) + 3) // 4
-    ascii_count = sum(c < "\x80" for c in text)
+    ascii_count = len(text.encode("ascii", errors="ignore"))
     return (ascii_count + 3) // 4 + (2 * (len(text) - ascii_count) + 2) // 3
 
 

@@ -125,21 +125,26 @@ class TextWatch:
         self._places.clear()
 
     def _look(self) -> bool:
-        while self._done + _CHUNK <= len(self._prose):
-            chunk = self._prose[self._done : self._done + _CHUNK]
-            places = self._places.setdefault(chunk, [])
-            if not places or self._done >= places[-1] + _CHUNK:
-                places.append(self._done)
-                times = _CHUNK_TIMES if any(map(str.isalnum, chunk)) else _DRAWN_TIMES
-                if len(places) >= times and self._stutters(places[-times:]):
+        prose, places = self._prose, self._places
+        for start in range(self._done, len(prose) - _CHUNK + 1):
+            chunk = prose[start : start + _CHUNK]
+            seen = places.get(chunk)
+            if seen is None:
+                places[chunk] = [start]
+            elif start >= seen[-1] + _CHUNK:
+                seen.append(start)
+                if self._stutters(chunk, seen):
+                    self._done = start
                     return True
-            self._done += 1
-        if len(self._prose) > _TEXT_KEPT:
+        self._done = max(self._done, len(prose) - _CHUNK + 1)
+        if len(prose) > _TEXT_KEPT:
             self._forget()
         return False
 
-    def _stutters(self, places: list[int]) -> bool:
-        """Whether everything from one of these places to the next is the same."""
-        if places[-1] - places[0] > _CHUNK_SPREAD * len(places):
+    def _stutters(self, chunk: str, places: list[int]) -> bool:
+        """Whether the chunk came often enough, and everything from one of its places to the next is the same."""
+        times = _CHUNK_TIMES if any(map(str.isalnum, chunk)) else _DRAWN_TIMES
+        last = places[-times:]
+        if len(last) < times or last[-1] - last[0] > _CHUNK_SPREAD * times:
             return False
-        return len({self._prose[start:end] for start, end in pairwise(places)}) == 1
+        return len({self._prose[start:end] for start, end in pairwise(last)}) == 1
