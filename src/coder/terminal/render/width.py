@@ -45,6 +45,8 @@ def wrap(line: Line, width: int, first: Line | None = None, rest: Line | None = 
     if not first and not rest and len(line) == 1 and (quick := _wrap_words(*line[0], width)) is not None:
         return quick
     first, rest = first or [], rest or []
+    if _fits(line, width - line_width(first)):
+        return [_joined([*first, *line])]
     room = max(1, width - line_width(first)), max(1, width - line_width(rest))
     rows: list[Line] = [list(first)]
     used = 0
@@ -67,6 +69,12 @@ def wrap(line: Line, width: int, first: Line | None = None, rest: Line | None = 
         else:
             used = _cut(word, rows, rest, room[1], limit - used)
     return [_joined(row) for row in rows]
+
+
+def _fits(line: Line, room: int) -> bool:
+    """Whether a line is one row as it is: fast, and False where it would take a closer look."""
+    text = "".join([text for _, text in line])
+    return 0 < len(text) <= room and text.isascii() and text.isprintable() and text[-1] != " "
 
 
 def _wrap_words(style: str, text: str, width: int) -> list[Line] | None:
