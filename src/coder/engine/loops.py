@@ -142,7 +142,7 @@ class TextWatch:
         return False
 
     def _stutters(self, chunk: str, places: list[int]) -> bool:
-        """Whether the chunk came often enough, and everything from one of its places to the next is the same."""
+        """Whether the chunk came often enough, with the same between each of its places and the next."""
         times = _CHUNK_TIMES if any(map(str.isalnum, chunk)) else _DRAWN_TIMES
         last = places[-times:]
         if len(last) < times or last[-1] - last[0] > _CHUNK_SPREAD * times:
