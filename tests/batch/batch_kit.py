@@ -18,6 +18,7 @@ from kit import ScriptedServer
 from kit.driving import Project, left_running
 
 Chat = dict[str, Any]
+FULL = int(os.environ.get("CODER_BATCH_TASKS", "40"))  # tasks where it is their number that counts
 
 
 def make_repository(directory: Path, files: Mapping[str, str] | None = None) -> Path:

@@ -15,14 +15,13 @@ import pytest
 
 pytest.importorskip("ray")
 
-from batch.batch_kit import Batch, git, make_repository, model, runs, wait_for, writes
+from batch.batch_kit import FULL, Batch, git, make_repository, model, runs, wait_for, writes
 from batch.ray_kit import Cluster, ray_batch
 from kit.driving import Project
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 
 TASK: dict[str, Any] = {"id": "one", "prompt": "write the file", "cwd": "."}
-FULL = int(os.environ.get("CODER_RAY_TASKS", "40"))
 
 
 def many(count: int, **more: Any) -> list[dict[str, Any]]:

@@ -147,8 +147,27 @@ def _import_everything() -> None:
         if not module.name.endswith("__main__"):
             with contextlib.suppress(ImportError):  # of an extra
                 importlib.import_module(module.name)
+    _use_what_is_made_at_first_use()
     gc.collect()
     gc.freeze()  # forked processes share these pages as long as nobody writes to them
+
+
+def _use_what_is_made_at_first_use() -> None:
+    """Third parties' packages, and regular expressions."""
+    from coder.engine.continuation import announces
+    from coder.engine.verify.claims import claim_in
+    from coder.engine.verify.words import asked_for
+    from coder.policy.verification import may_run
+    from coder.terminal.render.highlight import CodeState, code_lines
+    from coder.terminal.render.markdown import Carried, markdown_rows
+    from coder.terminal.render.markdown_blocks import Block
+
+    markdown_rows(Block("A *word* and `code`.\n", "prose"), 80, Carried())
+    code_lines(["x = 1  # y"], "python", CodeState())
+    announces("It is done. I will look now.")
+    claim_in("All 3 tests pass.")
+    asked_for("Fix it, please. Verify it with `pytest -q`.")
+    may_run("python3 -m pytest -q tests/test_a.py", Path("/"))
 
 
 def _serve(asked: socket.socket) -> tuple[bytes, list[int]]:
