@@ -268,7 +268,7 @@ def files(argv: list[str], directory: Path, count: int = 100_000) -> list[str]:
     return table(head, [[f"{count:,}", f"{first:.0f}", f"{fuzzy:.0f}"]])
 
 
-def against(earlier: Path, directory: Path, rounds: int = 5) -> list[str]:
+def against(earlier: Path, directory: Path, rounds: int = 15) -> list[str]:
     """An earlier source tree and this one, in turns: on a shared machine only ratios mean something."""
     trees = {
         "before": compiled(str(earlier), directory / "before"),
@@ -282,7 +282,8 @@ def against(earlier: Path, directory: Path, rounds: int = 5) -> list[str]:
             )
             place = directory / f"{name}{number}"
             place.mkdir()
-            for what, value in _figures([sys.executable, "-c", run.format(str(trees[name]))], place).items():
+            argv = [sys.executable, "-c", run.format(str(trees[name]))]
+            for what, value in _figures(argv, place, rest=number < 3).items():
                 found.setdefault(what, {}).setdefault(name, []).append(value)
     rows = []
     for what, figures in found.items():
@@ -292,7 +293,8 @@ def against(earlier: Path, directory: Path, rounds: int = 5) -> list[str]:
     return table(["median", "before", "now", "ratio"], rows)
 
 
-def _figures(argv: list[str], directory: Path) -> dict[str, float]:
+def _figures(argv: list[str], directory: Path, *, rest: bool) -> dict[str, float]:
+    """`rest`: what it does for nothing, too."""
     begun = time.monotonic()
     with (
         ScriptedServer([{"text": markdown(200_000), "chunk": 16}]) as server,
@@ -310,6 +312,8 @@ def _figures(argv: list[str], directory: Path) -> dict[str, float]:
         cpu = it.cpu()
         figures["key, ms"] = statistics.median(it.key_ms(40)[0] for _ in range(5))
         figures["key, ms of CPU"] = 1000 * (it.cpu() - cpu) / 200
+        if not rest:
+            return figures
         it.quiet(1)
         cpu, written = it.cpu(), it.bytes
         time.sleep(5)
@@ -324,8 +328,8 @@ def _figures(argv: list[str], directory: Path) -> dict[str, float]:
 AGAINST = """
 ## Against an earlier state
 
-Written by `./dev bench terminal --against SRC`: both states in turns, the medians of five rounds. The machine
-was under heavy load: times mean something only beside each other, CPU time and bytes mean more.
+Written by `./dev bench terminal --against SRC`: both states in turns, the medians of fifteen rounds (of three
+for doing nothing).
 """
 
 HEADING = """\
