@@ -7,6 +7,7 @@ random moments.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import random
 import shutil
@@ -54,7 +55,7 @@ def picture(root: Path) -> Picture:
 class Stage:
     """A workspace with one turn behind it, and a person's edit after that; as often as wanted."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, commands: tuple[str, ...] = COMMANDS) -> None:
         self._kept, self._directory = directory / "kept", directory / "used"
         self.root, self._undo = self._directory / "ws", self._directory / "undo"
         self.root.mkdir(parents=True)
@@ -77,7 +78,7 @@ class Stage:
         journal = self.journal()
         journal.begin_turn(1)
         shell = ShellUndo(self.root, directory / "home", journal)
-        for command in COMMANDS:
+        for command in commands:
             shell.before(command)
             subprocess.run(["/bin/sh", "-c", command], cwd=self.root, check=True)
             shell.after()
@@ -97,7 +98,7 @@ class Stage:
         return UndoJournal(self._undo)
 
 
-def fail_at(call: int) -> None:
+def fail_at(call: int, names: tuple[str, ...] = CHANGING) -> None:
     """In a child: killed right before the so-many-th call that changes something; a write is begun first."""
     left = call
 
@@ -113,7 +114,7 @@ def fail_at(call: int) -> None:
 
         return one
 
-    for name in CHANGING:
+    for name in names:
         setattr(os, name, dying(name, getattr(os, name)))
 
 
@@ -143,8 +144,8 @@ def act(journal: UndoJournal, action: str) -> None:
     assert outcome.conflicts == []
 
 
-def dies_at(call: int, stage: Stage, action: str) -> None:
-    fail_at(call)
+def dies_at(call: int, stage: Stage, action: str, names: tuple[str, ...] = CHANGING) -> None:
+    fail_at(call, names)
     act(stage.journal(), action)
 
 
@@ -177,6 +178,31 @@ def test_killed_at_every_call_that_changes_something(stage: Stage, killed: str, 
         stage.again()
     else:
         pytest.fail("it never came to its end")
+
+
+@pytest.mark.parametrize("first", ["undo", "redo"])
+def test_killed_on_the_way_and_again_on_the_way_back(tmp_path: Path, first: str) -> None:
+    """Permissions of directories are others while they are filled: neither way takes those for a person's."""
+    second = {"undo": "redo", "redo": "undo"}[first]
+    stage = Stage(tmp_path, ("chmod 500 closed; rm -r lost; mkdir made; chmod 711 made",))
+    act(stage.journal(), "undo")
+    expected = {"undo": picture(stage.root), "redo": stage.done}
+    if first == "undo":
+        act(stage.journal(), "redo")
+    stage.keep()
+    changing = ("mkdir", "rmdir", "chmod")
+    both = 0
+    for calls in itertools.product(range(1, 6), repeat=2):
+        killed = []
+        for action, call in zip((first, second), calls, strict=True):
+            with forked(partial(dies_at, call, stage, action, changing)) as child:
+                killed.append(was_killed(child))
+        both += all(killed)
+        for action in (first, second):
+            act(stage.journal(), action)
+            assert picture(stage.root) == expected[action], calls
+        stage.again()
+    assert both > 3
 
 
 def test_killed_again_and_again_at_random_moments(stage: Stage) -> None:

@@ -169,13 +169,15 @@ def _completed(move: Change | None, now: PathState) -> Result | None:
 
 
 def is_intermediate(move: Change, now: PathState) -> bool:
-    """Whether `now` is an intermediate state of the move: a path that changes its kind is absent in between,
-    and a directory is writable while it is filled."""
+    """Whether `now` is an intermediate state of the move, or of its way back: a path that changes its kind is
+    absent in between, and a directory is writable while it is filled."""
     of_another_kind = move.before.kind != move.after.kind
     if now.absent:
         return of_another_kind and not move.before.absent and not move.after.absent
-    filled = of_another_kind or now.mode == move.after.mode | 0o700
-    return now.kind == move.after.kind == "folder" and filled
+    goals = (move.after,) if now == move.before else (move.after, move.before)
+    return now.kind == "folder" and any(
+        goal.kind == "folder" and (of_another_kind or now.mode == goal.mode | 0o700) for goal in goals
+    )
 
 
 def _settled_state(move: Change | None, now: PathState, held: bytes) -> tuple[PathState, bytes | None]:
