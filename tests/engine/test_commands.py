@@ -175,6 +175,16 @@ def test_status_tells_tokens_and_trust(project: Project) -> None:
     assert str(project.cwd) in text
 
 
+def test_status_says_what_is_not_counted(project: Project) -> None:
+    usage = {"prompt_tokens": 1_000_000, "completion_tokens": 0, "total_tokens": 1_000_000}
+    script = [{"text": "a", "usage": usage}]
+    (text,) = said(run(project, "hi", "/status", script=script))
+    assert "0.0000 USD spent, not counting scripted" in text
+    project.configure(budget={"prices": {"scripted": {"input": 2.0, "output": 0}}})
+    (text,) = said(run(project, "hi", "/status", script=script))
+    assert "2.0000 USD spent, no budget set." in text
+
+
 @pytest.mark.parametrize("command", ["/status", "/context"])
 def test_a_window_that_is_only_guessed_is_said_to_be(project: Project, command: str) -> None:
     (text,) = said(run(project, command))
@@ -306,6 +316,7 @@ class TestDiff:
         ]
         before, after = said(run(project, "/diff", "go", "/diff", script=script, mode="auto-edit"))
         assert "git" in before
+        assert "/diff session" in after
         assert "made.txt" in after
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coder.terminal.local_commands import LOCAL, run_local
+from coder.terminal.local_commands import LOCAL, meant, run_local
 from coder.terminal.render.theme import Theme
 from coder.texts import Texts
 
@@ -34,3 +34,14 @@ def test_its_own_commands_have_their_line(name: str) -> None:
 @pytest.mark.parametrize("text", ["/help", "/help undo", "/help nothing", "/helpvim", "help vim"])
 def test_the_rest_is_the_engine_s_to_tell(text: str) -> None:
     assert run_local(text, Nobody(), Texts("en")) is None
+
+
+@pytest.mark.parametrize(
+    ("typed", "command"),
+    [
+        *(("help", "/help"), ("Exit ", "/exit"), ("quit", "/quit"), (":q", "/quit"), ("/  undo", "/undo")),
+        *((text, text) for text in ("help me", "exit 1", "/help", "/home/me", "/", "!exit", "")),
+    ],
+)
+def test_a_word_that_means_a_command(typed: str, command: str) -> None:
+    assert meant(typed) == command

@@ -244,6 +244,20 @@ def test_a_dumb_terminal_gets_lines(project: Project) -> None:
         assert terminal.ended() == 0
 
 
+@pytest.mark.parametrize("term", ["xterm-256color", "dumb"])
+def test_help_and_exit_need_no_slash(project: Project, term: str) -> None:
+    with ScriptedServer(ANSWERS) as server, Terminal(project, server.url, term=term) as terminal:
+        terminal.until("[default] ")
+        terminal.send("help")
+        terminal.until(lambda: says(terminal, "!command runs a command of your own"))
+        terminal.send("help me")
+        terminal.until("answer0")
+        assert messages(server) == ["help me"]
+        terminal.send(" Exit ")
+        assert terminal.ended() == 0
+        assert messages(server) == ["help me"]
+
+
 def test_piped_stdin_is_one_turn(project: Project) -> None:
     with ScriptedServer(ANSWERS) as server:
         done = project.coder(url=server.url, stdin="from a pipe")

@@ -17,6 +17,7 @@ from coder.protocol.modes import ModeStateChanged
 from coder.protocol.ops import Cancel, UserInput
 from coder.terminal.ask.question import ask_approval
 from coder.terminal.ask.queue import QuestionQueue
+from coder.terminal.local_commands import meant
 from coder.terminal.modes.rows import ModeAnnouncer
 from coder.terminal.render.plain import PlainRenderer
 from coder.terminal.render.recap import message_lines, session_lines
@@ -55,7 +56,7 @@ class LineRepl:
             await self._send(question)
         while (text := await self._read_input()) is not None:
             self.interrupts = 0
-            if text.strip() and not await self._send(text):
+            if text.strip() and not await self._send(meant(text)):
                 break
         await self._close()
         return 0

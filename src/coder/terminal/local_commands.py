@@ -18,6 +18,7 @@ from coder.texts import Texts
 # Columns that /help needs for a description column; in a narrower terminal it is not aligned.
 _ROOM_FOR_HELP = 24
 _WIDEST_USAGE = 28  # columns before it; what is longer has a row of its own
+_BARE_WORDS = {"help": "/help", "exit": "/exit", "quit": "/quit", ":q": "/quit"}
 LOCAL = {"vim": "", "theme": "[dark|light|none]", "copy": ""}
 
 
@@ -33,6 +34,13 @@ class Terminal(Protocol):
     def toggle_vim(self) -> bool: ...
 
     def send(self, sequence: str) -> None: ...
+
+
+def meant(text: str) -> str:
+    """The command that a line means which lacks the slash (`exit`, as in a shell) or has a blank after it;
+    other lines as they are."""
+    line = text.strip()
+    return f"/{line[1:].lstrip()}" if line.startswith("/ ") else _BARE_WORDS.get(line.lower(), text)
 
 
 def run_local(text: str, terminal: Terminal, texts: Texts) -> str | None:

@@ -35,7 +35,7 @@ from coder.terminal.ask.queue import QuestionQueue
 from coder.terminal.ask.rows import hunk_lines
 from coder.terminal.input.actions import Actions
 from coder.terminal.input.keys import bindings
-from coder.terminal.local_commands import run_local, with_local_help
+from coder.terminal.local_commands import meant, run_local, with_local_help
 from coder.terminal.look_back import LookBack, pick_source
 from coder.terminal.modes.wiring import ModeOp, Modes
 from coder.terminal.notify import Notifier
@@ -294,10 +294,10 @@ class Repl:
             if not self.state.busy:
                 self.outbox.send_next()
             return
-        reply = run_local(text, self, self.texts)
+        text = meant(text)
         if text.split() in (["/rewind"], ["/resume"]) and not self.state.busy:
             self._choose(text.strip())
-        elif reply is not None:
+        elif (reply := run_local(text, self, self.texts)) is not None:
             self._echo_prompt(text)
             self.transcript.echo([[("", line)] for line in safe(reply).split("\n")], apart=self.state.busy)
         elif self.state.busy and (mode := mode_named(text)):

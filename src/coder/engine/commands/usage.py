@@ -89,21 +89,24 @@ def budget_text(agent: Agent, args: str) -> tuple[Said, bool]:
 
 def budget_lines(agent: Agent) -> list[Phrase]:
     budget, spent = agent.session.budget, f"{agent.session.budget.spent:.4f}"
+    unpriced = _without_price(agent)
+    if budget.limit is None and unpriced:
+        return [Phrase("budget.unpriced", spent=spent, models=", ".join(unpriced))]
     if budget.limit is None:
         return [Phrase("budget.none", spent=spent)]
-    return [Phrase("budget.state", spent=spent, limit=f"{budget.limit:.2f}"), *_without_price(agent)]
+    # A limit that cannot be kept is worth a line at once, and not only with the next turn.
+    budget.told_of.update(unpriced)
+    told = [Phrase("budget.no_price", model=model) for model in unpriced]
+    return [Phrase("budget.state", spent=spent, limit=f"{budget.limit:.2f}"), *told]
 
 
-def _without_price(agent: Agent) -> list[Phrase]:
-    """A limit that cannot be kept is worth a line at once, and not only with the next turn."""
+def _without_price(agent: Agent) -> list[str]:
+    """The models in use whose cost cannot be counted."""
     routing = agent.config.routing
     by_mode = agent.session.modes.model if agent.session.modes else None
     name = by_mode or agent.chosen.name
     models = [m for m in (routing.fast, routing.strong) if m] if name == "auto" else [name]
-    budget = agent.session.budget
-    unknown = [model for model in dict.fromkeys(models) if budget.price_of(model) is None]
-    budget.told_of.update(unknown)
-    return [Phrase("budget.no_price", model=model) for model in unknown]
+    return [model for model in dict.fromkeys(models) if agent.session.budget.price_of(model) is None]
 
 
 def effort_text(agent: Agent, args: str) -> tuple[Said, bool]:

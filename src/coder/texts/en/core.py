@@ -27,7 +27,7 @@ TEXTS: dict[str, str] = {
         "The project is kept in {directory}\n"
         "Everything above is recorded: {coder} show {id} --cwd {directory}"
     ),
-    "diff.by_session": "No git repository here. Changed by this session:",
+    "diff.by_session": "No git repository here. Changed by this session (/diff session shows how):",
     "diff.failed": "git could not show the difference: {reason}",
     "diff.hint": (
         "/diff full shows every line, /diff PATH those of one file; /diff session and /diff turn N what the "
@@ -217,6 +217,7 @@ TEXTS: dict[str, str] = {
     # policy: secrets
     "budget.bad": "{text} is not an amount; say for example /budget 2.00, or /budget off.",
     "budget.none": "{spent} USD spent, no budget set.",
+    "budget.unpriced": "{spent} USD spent, not counting {models} (no price in budget.prices). No budget set.",
     "budget.state": "{spent} of {limit} USD spent.",
     "loop.bad": "{text} is neither on nor off.",
     "loop.off": "The loop guard is off for this session.",

@@ -17,7 +17,7 @@ TEXTS: dict[str, str] = {
     "demo.gone": "导览所用的项目现已删除；`{coder} demo --keep` 会保留项目及其记录。",
     "demo.head": "导览：脚本模型、真实工具，一个含失败测试的项目。\n",
     "demo.kept": "项目保留在 {directory}\n以上均已记录：{coder} show {id} --cwd {directory}",
-    "diff.by_session": "此处不是 git 仓库。本会话改动过：",
+    "diff.by_session": "此处不是 git 仓库。本会话改动过（/diff session 显示内容）：",
     "diff.failed": "git 无法显示差异：{reason}",
     "diff.hint": (
         "/diff full 显示全部差异，/diff 路径 显示单个文件；/diff session、/diff turn N 显示本会话或某回合的。"
@@ -179,6 +179,7 @@ TEXTS: dict[str, str] = {
     # policy: secrets
     "budget.bad": "{text} 不是金额；例如 /budget 2.00，或 /budget off。",
     "budget.none": "已用 {spent} 美元，未设预算。",
+    "budget.unpriced": "已用 {spent} 美元，不含 {models}（budget.prices 中没有价格）。未设预算。",
     "budget.state": "已用 {spent} / {limit} 美元。",
     "loop.bad": "{text} 既不是 on 也不是 off。",
     "loop.off": "本会话的循环检测已关闭。",
