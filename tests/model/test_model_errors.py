@@ -196,3 +196,10 @@ def test_moments_become_waits() -> None:
     ]
     assert all(wait is not None and 20 < wait <= 31 for wait in waits)
     assert retry_after_seconds(503, {"x-ratelimit-reset": "5"}) is None
+
+
+@pytest.mark.parametrize("body", ["[" * 50_000, '{"error": {"message": "no", "code": "²²²"}}'])
+@pytest.mark.parametrize("status", [200, 400, 500])
+def test_no_refusal_is_too_odd(body: str, status: int) -> None:
+    error = refused(status=status, body=body)
+    assert str(error)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from typing import Any, cast
 
 import msgspec
 import pytest
 
+from coder.model.arguments import plain_id
 from coder.model.make import Wire, make_wire
 from coder.protocol.messages import Image, Message, tool_call, tool_message
 from coder.protocol.usage import Usage
@@ -125,9 +127,9 @@ def test_messages_request() -> None:
     assert body["output_config"] == {"effort": "high"}
     user, calls, results, last = body["messages"]
     assert user["content"] == [{"type": "text", "text": "go", "cache_control": mark}]
-    assert [block["id"] for block in calls["content"]] == ["c_1", "c2"]
+    assert [block["id"] for block in calls["content"]] == [plain_id("c:1"), "c2"]
     assert calls["content"][1]["input"] == {"unreadable_arguments": "{oops"}
-    assert [block["tool_use_id"] for block in results["content"]] == ["c_1", "c2"]
+    assert [block["tool_use_id"] for block in results["content"]] == [plain_id("c:1"), "c2"]
     assert last["content"][0]["source"] == {"type": "base64", "media_type": "image/png", "data": "iVBORw0="}
     assert last["content"][1] == {"type": "text", "text": "and this?", "cache_control": mark}
     assert json.dumps(body).count("cache_control") == 4
@@ -161,6 +163,88 @@ def test_calls_of_another_model_are_answered_without_a_thinking_budget() -> None
     )
     _, sent = talk("messages", [{"text": "ok"}], request)
     assert "thinking" not in sent[0].json
+
+
+def test_blank_text_and_thinking_that_led_to_nothing_are_not_sent_to_claude() -> None:
+    """Both are refused, and with them every later request of the conversation."""
+    call = {"name": "read", "arguments": {"path": "x"}, "id": "c"}
+    for turn, kinds in (
+        ({"text": "\n\n", "calls": [call]}, ["tool_use"]),
+        ({"text": "\n\n", "reasoning": "hm", "calls": [call]}, ["thinking", "tool_use"]),
+        ({"text": "\n", "reasoning": "hm"}, None),
+    ):
+        (first,), _ = talk("messages", [turn])
+        answer = message_of(first)
+        again = [*conversation(answer), Message(role="user", content="go on")]
+        if answer.opaque is None:
+            _, sent = talk("messages", [{"text": "ok"}], request_of("messages", *again))
+        else:
+            _, sent = talk_at_origin("messages", answer)
+        answers = [m["content"] for m in sent[0].json["messages"] if m["role"] == "assistant"]
+        assert [[block["type"] for block in content] for content in answers] == ([kinds] if kinds else [])
+
+
+@pytest.mark.parametrize("wire", ["responses", "messages"])
+def test_odd_ids_stay_different_and_short(wire: str) -> None:
+    ids = ["a.b", "a:b", "a_b", "x" * 64, "x" * 65, "x" * 66]
+    calls = [tool_call(one, "n" * 300, "{}") for one in ids]
+    answer = Message(role="assistant", content="", tool_calls=calls)
+    _, sent = talk(wire, [{"text": "ok"}], request_of(wire, *conversation(answer)))
+    if wire == "responses":
+        items = sent[0].json["input"]
+        asked = [item for item in items if item["type"] == "function_call"]
+        got = [item["call_id"] for item in asked]
+        answered = [item["call_id"] for item in items if item["type"] == "function_call_output"]
+    else:
+        _, calls_sent, results = sent[0].json["messages"]
+        asked = calls_sent["content"]
+        got = [block["id"] for block in asked]
+        answered = [block["tool_use_id"] for block in results["content"]]
+    assert got == answered
+    assert len(set(got)) == len(ids)
+    assert [got[2], got[3]] == [ids[2], ids[3]]
+    assert all(re.fullmatch("[a-zA-Z0-9_-]{1,64}", one) for one in got)
+    assert {call["name"] for call in asked} == {"n" * 64}
+
+
+def test_what_servers_refuse_in_a_chat_is_not_sent() -> None:
+    """An answer that says nothing, and a made-up name: each would spoil every later request."""
+    call = tool_call("c1", "multi_tool_use.parallel", "{}")
+    messages = [
+        Message(role="user", content="go"),
+        Message(role="assistant", content="\n"),
+        Message(role="user", content="Please continue."),
+        Message(role="assistant", content="", tool_calls=[call]),
+        tool_message(call, "no such tool"),
+    ]
+    _, requests = talk("chat", [{"text": "ok"}], request_of("chat", *messages))
+    sent = requests[0].json["messages"]
+    assert [message["role"] for message in sent] == ["user", "user", "assistant", "tool"]
+    assert sent[2]["tool_calls"][0]["function"]["name"] == "multi_tool_use_parallel" == sent[3]["name"]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Tool call id was call_7 but must be a-z, A-Z, 0-9, with a length of 9.",
+        "Invalid 'messages[2].tool_calls[0].id': string too long. Expected a maximum length of 40.",
+        "Invalid 'messages[3].tool_call_id': string too long.",
+    ],
+)
+def test_ids_of_a_chat_are_shortened_once_they_are_refused(message: str) -> None:
+    calls = [tool_call("call_7", "read", "{}"), tool_call("Ab3456789", "read", "{}")]
+    answer = Message(role="assistant", content="", tool_calls=calls)
+    request = request_of("chat", *conversation(answer))
+    refusal = {"status": 400, "body": {"error": {"message": message}}}
+    _, requests = talk("chat", [refusal, {"text": "a"}, {"text": "b"}], request, request)
+    first, *others = (one.json["messages"] for one in requests)
+    assert [call["id"] for call in first[2]["tool_calls"]] == ["call_7", "Ab3456789"]
+    assert len(others) == 2
+    for sent in others:
+        short, kept = (call["id"] for call in sent[2]["tool_calls"])
+        assert re.fullmatch("[a-zA-Z0-9]{9}", short)
+        assert kept == "Ab3456789"
+        assert [result["tool_call_id"] for result in sent[3:]] == [short, kept]
 
 
 def test_a_paused_turn_goes_on_by_itself() -> None:

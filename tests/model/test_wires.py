@@ -63,6 +63,19 @@ def test_finish_reasons_in_the_words_of_the_engine(wire: str, theirs: str | None
     assert end_of(chunks).finish_reason == ours
 
 
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("odd", [[], {}, [{"a": 1}], None, True, 10**30, "²²²"])
+def test_no_value_of_a_stream_is_too_odd(wire: str, odd: Any) -> None:
+    """Every number of the events is replaced: places and counts of tokens."""
+    events = re.sub(rb'": ?\d+(?=[,}])', b'": ' + msgspec.json.encode(odd), b"".join(
+        event for _, event in stream_of(wire, TURN)
+    ))  # fmt: skip
+    (chunks,), _ = talk(wire, [{"body": events.decode(), "headers": {"Content-Type": "text/event-stream"}}])
+    usage = end_of(chunks).usage
+    assert usage is None or usage.total < 10**9
+    assert usage is None or not any(isinstance(n, bool) for n in msgspec.structs.astuple(usage))
+
+
 @pytest.mark.parametrize("wire", NATIVE)
 def test_sources_are_citations(wire: str) -> None:
     (chunks,), _ = talk(wire, [{"text": "so", "sources": [("A page", "https://a.example/x")]}])

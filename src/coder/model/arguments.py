@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 _MAX_NESTING = 3  # levels of JSON encoded inside a JSON string
 _NEAR = 24
+_MOST_CHARACTERS = 64  # of a name or an id
+_SHORT = 9
 _READ_ONLY = frozenset(
     (
         *(
@@ -159,5 +161,21 @@ def _repaired(arguments: str) -> str:
 
 
 def plain_name(name: str) -> str:
-    """A call's id or name in the characters that every API takes; a foreign one may have others."""
-    return "".join(c if c in _PLAIN else "_" for c in name)
+    """A tool's name in the characters that every API takes; a foreign or made-up one may have others."""
+    return "".join(c if c in _PLAIN else "_" for c in name[:_MOST_CHARACTERS])
+
+
+def plain_id(call_id: str) -> str:
+    """A call's id as every API takes it. What cannot stay as it is stays different from all others."""
+    if 0 < len(call_id) <= _MOST_CHARACTERS and _PLAIN.issuperset(call_id):
+        return call_id
+    return short_id(call_id)
+
+
+def short_id(call_id: str) -> str:
+    """Nine letters and digits, the form that Mistral demands; an id that has it is left alone."""
+    if len(call_id) == _SHORT and call_id.isascii() and call_id.isalnum():
+        return call_id
+    from hashlib import sha256
+
+    return sha256(call_id.encode("utf-8", "replace")).hexdigest()[:_SHORT]

@@ -132,7 +132,7 @@ def of_status(status: int, headers: Mapping[str, str], body: bytes, info: Reques
 def of_error_object(error: Any, info: RequestInfo) -> ModelError:
     """For an `error` object inside a stream with status 200."""
     message, code = _describe(error)
-    status = int(code) if code.isdigit() and len(code) == 3 else 0
+    status = int(code) if code.isdecimal() and len(code) == 3 else 0
     return _refusal(status or _status_of(code), code, message, info, None)
 
 
@@ -150,7 +150,7 @@ def _status_of(code: str) -> int:
 def _message_and_code(body: bytes) -> tuple[str, str]:
     try:
         data = msgspec.json.decode(body)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return "", ""
     if isinstance(data, list) and data:
         data = data[0]  # Google wraps its errors in a list

@@ -19,6 +19,7 @@ from coder.protocol.messages import Opaque
 from coder.protocol.usage import Usage
 
 _decode = msgspec.json.decode
+_MOST_TOKENS = 1 << 40  # what is more was not counted by anyone
 
 
 class SentCall(Protocol):
@@ -187,10 +188,15 @@ def dicts(value: Any) -> list[dict[str, Any]]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
+def place(index: Any) -> int | str | None:
+    """What tells one part of an answer from another; None for what no server means by it."""
+    return index if isinstance(index, int | str) else None
+
+
 def count(usage: Any, name: str) -> int:
     """A token count of a `usage` object; 0 where there is none."""
     value = usage.get(name) if isinstance(usage, dict) else None
-    return value if isinstance(value, int) and value > 0 else 0
+    return value if value.__class__ is int and 0 < value < _MOST_TOKENS else 0
 
 
 def source(citation: Any) -> str:

@@ -97,7 +97,7 @@ class HttpWire(ABC):
             raise self._refusal(response, body, "")
         try:
             data = _decode(body)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             raise errors.not_a_model(self._shown, body, self._secrets()) from None
         return self.model_names(data)
 

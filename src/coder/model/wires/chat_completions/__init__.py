@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 _PATH = "/chat/completions"
 _OLD_LIMIT = "max_tokens"
+# OpenAI takes ids of up to 40 characters, Mistral those of its own form alone.
+_ABOUT_IDS = re.compile(rb"tool[ _]call(s\[\d+\]\.|[ _])id", re.IGNORECASE)
 
 
 class ChatCompletions(HttpWire):
@@ -26,6 +29,7 @@ class ChatCompletions(HttpWire):
         self.urls = endpoints(self.base_url, _PATH)
         self._include_usage = True
         self._limit_name = "max_completion_tokens"
+        self._short_ids = False
 
     def url(self, model: str) -> str:
         base = azure_base(self.base_url, model)
@@ -42,12 +46,14 @@ class ChatCompletions(HttpWire):
             self._include_usage = False
         elif b"max_completion_tokens" in body and self._limit_name != _OLD_LIMIT:
             self._limit_name = _OLD_LIMIT
+        elif not self._short_ids and _ABOUT_IDS.search(body):
+            self._short_ids = True
         else:
             return False
         return True
 
     def body(self, request: ModelRequest) -> bytes:
-        body: dict[str, Any] = {"model": request.model, "messages": _wire_messages(request.messages)}
+        body: dict[str, Any] = {"model": request.model, "messages": self._messages(request.messages)}
         if request.tools:
             body["tools"] = request.tools
         if request.reasoning_effort:
@@ -62,29 +68,38 @@ class ChatCompletions(HttpWire):
         body.update(request.extra)
         return msgspec.json.encode(body)
 
+    def _messages(self, messages: Sequence[Message]) -> list[Message | dict[str, Any]]:
+        """Without our `reasoning`, and without answers that say nothing, which some servers refuse."""
+        said = [m for m in messages if m.role != "assistant" or m.tool_calls or m.content.strip()]
+        return chat_messages([self._message(m) if m.role in ("assistant", "tool") else m for m in said])
+
+    def _message(self, message: Message) -> Message:
+        from coder.model.arguments import plain_name, short_id
+
+        calls = [_valid_call(call) for call in message.tool_calls]
+        call_id, name = message.tool_call_id, message.name
+        if self._short_ids:
+            calls = [msgspec.structs.replace(call, id=short_id(call.id)) for call in calls]
+            call_id = short_id(call_id) if call_id else call_id
+        return msgspec.structs.replace(
+            message,
+            reasoning=None,
+            tool_calls=calls,
+            tool_call_id=call_id,
+            name=plain_name(name) if name else name,
+        )
+
     def answer(self, request: ModelRequest) -> AnswerStream:
         from coder.model.wires.chat_completions.stream import ChatStream
 
         return ChatStream(used_ids(request))
 
 
-def _wire_messages(messages: Sequence[Message]) -> list[Message | dict[str, Any]]:
-    return chat_messages(
-        [_wire_message(m) if m.reasoning is not None or m.tool_calls else m for m in messages]
-    )
-
-
-def _wire_message(message: Message) -> Message:
-    """Without our `reasoning`, and with arguments that are valid JSON."""
-    calls = [_valid_call(call) for call in message.tool_calls]
-    return msgspec.structs.replace(message, reasoning=None, tool_calls=calls)
-
-
 def _valid_call(call: ToolCall) -> ToolCall:
-    from coder.model.arguments import object_text
+    """As the model sent it, where servers take that."""
+    from coder.model.arguments import object_text, plain_name
 
-    sent = call.function.arguments
-    text = object_text(sent)
-    if text == sent:
+    name, text = plain_name(call.name), object_text(call.function.arguments)
+    if (name, text) == (call.name, call.function.arguments):
         return call
-    return ToolCall(id=call.id, function=FunctionCall(name=call.name, arguments=text))
+    return ToolCall(id=call.id, function=FunctionCall(name=name, arguments=text))

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from coder.model.arguments import object_text, plain_name
+from coder.model.arguments import object_text, plain_id, plain_name
 from coder.model.base import ModelRequest
 from coder.model.wires.parts import Piece, pieces
 from coder.protocol.messages import Image, Message, ToolSpec
@@ -20,6 +20,7 @@ _BUDGETED = re.compile(r"claude-(3-7|(opus|sonnet|haiku)-4(?!-[6-9]))")
 _UNTHINKING = re.compile(r"claude-(3-(?!7)|2|instant)")
 _BUDGETS = {"minimal": 1024, "low": 4096, "medium": 8192, "high": 16_384, "xhigh": 24_576, "max": 30_720}
 _EFFORTS = {"minimal": "low"}
+_THINKING = ("thinking", "redacted_thinking")  # types of blocks
 
 Block = dict[str, Any]
 
@@ -87,7 +88,7 @@ def _may_think(messages: Sequence[Block]) -> bool:
     last = next((m for m in reversed(messages) if m["role"] == "assistant"), None)
     if last is None or not any(block["type"] == "tool_use" for block in last["content"]):
         return True
-    return last["content"][0]["type"] in ("thinking", "redacted_thinking")
+    return last["content"][0]["type"] in _THINKING
 
 
 def _messages(messages: Sequence[Message], origin: str, model: str) -> list[Block]:
@@ -102,7 +103,7 @@ def _messages(messages: Sequence[Message], origin: str, model: str) -> list[Bloc
             continue
         results = None
         if message.role == "assistant":
-            content = [_block(piece) for piece in pieces(message, "messages", origin, model)]
+            content = _answer(pieces(message, "messages", origin, model))
         else:
             content = [*map(_image, message.images), *_text(message.content)]
         if content:
@@ -110,8 +111,16 @@ def _messages(messages: Sequence[Message], origin: str, model: str) -> list[Bloc
     return said
 
 
+def _answer(own: Sequence[Piece]) -> list[Block]:
+    """Blank text is refused, and thinking that nothing follows."""
+    content = [_block(piece) for piece in own if not piece.text or piece.text.strip()]
+    while content and content[-1]["type"] in _THINKING:
+        content.pop()
+    return content
+
+
 def _text(text: str) -> list[Block]:
-    """Empty text is refused."""
+    """Blank text is refused."""
     return [{"type": "text", "text": text}] if text.strip() else []
 
 
@@ -119,7 +128,7 @@ def _block(piece: Piece) -> Block:
     if piece.call is not None:
         return {
             "type": "tool_use",
-            "id": plain_name(piece.call.id),
+            "id": plain_id(piece.call.id),
             "name": plain_name(piece.call.name),
             "input": msgspec.Raw(object_text(piece.call.function.arguments).encode("utf-8")),
         }
@@ -128,7 +137,7 @@ def _block(piece: Piece) -> Block:
 
 def _result(message: Message) -> Block:
     content = [*_text(message.content), *map(_image, message.images)]
-    said: Block = {"type": "tool_result", "tool_use_id": plain_name(message.tool_call_id or "")}
+    said: Block = {"type": "tool_result", "tool_use_id": plain_id(message.tool_call_id or "")}
     return {**said, "content": content} if content else said
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from coder.model.arguments import object_text
-from coder.model.wires.answer_stream import AnswerStream, count, dicts, source
+from coder.model.wires.answer_stream import AnswerStream, count, dicts, place, source
 from coder.model.wires.parts import PartList
 from coder.protocol.messages import Opaque
 from coder.protocol.usage import Usage
@@ -93,9 +93,9 @@ class MessageStream(AnswerStream):
             return
         kind = data.get("type")
         if kind == "content_block_delta":
-            self._delta(data.get("index"), data.get("delta"))
+            self._delta(place(data.get("index")), data.get("delta"))
         elif kind == "content_block_start":
-            self._start(data.get("index"), data.get("content_block"))
+            self._start(place(data.get("index")), data.get("content_block"))
         elif kind == "message_start":
             self._message(data.get("message"))
         elif kind == "message_delta":

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from coder.model.arguments import object_text, plain_name
+from coder.model.arguments import object_text, plain_id, plain_name
 from coder.model.base import ModelRequest
 from coder.model.wires.parts import Piece, pieces
 from coder.protocol.messages import Image, Message
@@ -68,7 +68,7 @@ def _items(messages: Sequence[Message], origin: str, model: str) -> list[Item]:
                 own.pop()  # reasoning is refused without what it led to
             said += [_item(piece) for piece in own]
         elif message.role == "tool":
-            call_id = plain_name(message.tool_call_id or "")
+            call_id = plain_id(message.tool_call_id or "")
             output = _content(message) if message.images else message.content
             said.append({"type": "function_call_output", "call_id": call_id, "output": output})
         elif message.role == "user":
@@ -80,7 +80,7 @@ def _item(piece: Piece) -> Item:
     if piece.call is not None:
         return {
             "type": "function_call",
-            "call_id": plain_name(piece.call.id),
+            "call_id": plain_id(piece.call.id),
             "name": plain_name(piece.call.name),
             "arguments": object_text(piece.call.function.arguments),
         }

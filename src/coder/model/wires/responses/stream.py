@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from coder.model.wires.answer_stream import AnswerStream, count, dicts, source
+from coder.model.wires.answer_stream import AnswerStream, count, dicts, place, source
 from coder.model.wires.parts import PartList
 from coder.protocol.messages import Opaque
 from coder.protocol.usage import Usage
@@ -89,7 +89,7 @@ class ResponseStream(AnswerStream):
             self.error = data.get("error") or data
 
     def _item(self, index: object) -> _Item:
-        return self._items.setdefault(index, _Item())
+        return self._items.setdefault(place(index), _Item())
 
     def _delta(self, kind: str, item: _Item, delta: str) -> None:
         if kind in ("response.output_text.delta", "response.refusal.delta"):
