@@ -18,7 +18,7 @@ from coder.protocol.events import AnyEvent, ApprovalRequested, InputDone, TurnEn
 from coder.protocol.history import HistoryEvent
 from coder.protocol.modes import CustomModesListed, InstantModeExecuted, ListCustomModes, TriggerInstantMode
 from coder.protocol.ops import ApprovalReply, SetOperatingMode
-from kit import ScriptedServer
+from kit import Recorded, ScriptedServer
 from kit.calls import bash
 from kit.driving import Project
 
@@ -69,6 +69,34 @@ class TestResults:
 
         with ScriptedServer([{**SLOW, "text": "a" * 400}]) as server:
             assert asyncio.run(scenario(server.url)).status == "cancelled"
+
+    def test_closed_while_it_starts_it_does_not_start(self, project: Project) -> None:
+        """A server is asked for its models first, and may take its time."""
+
+        async def scenario() -> list[str]:
+            asked, closed = asyncio.Event(), asyncio.Event()
+
+            class Slow(ScriptedServer):
+                async def answer(self, request: Recorded, writer: asyncio.StreamWriter) -> None:
+                    asked.set()
+                    await closed.wait()
+                    await super().answer(request, writer)
+
+            async with Slow([{"text": "late"}]) as server:
+                environ = project.environ(server.url)
+                del environ["CODER_MODEL"]
+                session = coder.create_agent_session(cwd=project.cwd, environ=environ)
+                before = asyncio.all_tasks()
+                turn = asyncio.create_task(session.run_turn("one"))
+                await asked.wait()
+                await session.close()
+                closed.set()
+                with pytest.raises(coder.SessionClosed):
+                    await turn
+                left = asyncio.all_tasks() - before
+                return [str(task.get_coro()) for task in left if "Engine" in str(task.get_coro())]
+
+        assert asyncio.run(scenario()) == []
 
     @pytest.mark.parametrize("ending", ["session.close()", "pass"])
     def test_the_record_has_its_end_also_where_nobody_waits_for_it(

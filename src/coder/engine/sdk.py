@@ -111,14 +111,14 @@ class AgentSession:
 
     async def _started(self) -> Engine:
         async with self._starting:
-            if self._closed:
-                raise SessionClosed("the session is closed")
+            self._check_open()
             if self._engine is None:
                 settings = read_settings(self._options)
                 self._texts = settings.texts
                 provider = provider_of(self._options, settings)
                 if self._model is None:
                     provider = await with_model_named(provider)
+                    self._check_open()  # it may have been closed meanwhile
                 engine = Engine(lambda emit: open_agent(self._options, settings, provider, emit, self._model))
                 engine.start(self._resume)
                 self._engine = engine
@@ -167,9 +167,12 @@ class AgentSession:
                 self._stream.put_nowait(None)
         return self._stream
 
-    def _queue(self, engine: Engine, op: Work) -> _Reading:
+    def _check_open(self) -> None:
         if self._closed:
             raise SessionClosed("the session is closed")
+
+    def _queue(self, engine: Engine, op: Work) -> _Reading:
+        self._check_open()
         reading = _Reading(engine.view.session_id)
         self._pending.append(reading)
         engine.submit(op)
