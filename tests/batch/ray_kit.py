@@ -18,6 +18,10 @@ from kit.driving import processes
 
 _RAY = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--disable-usage-stats"]
 _SMALL = ["--node-ip-address", "127.0.0.1", "--object-store-memory", "80000000", "--memory", "8000000000"]
+_AGENTS = (
+    *("--dashboard-agent-listen-port", "--dashboard-agent-grpc-port"),
+    *("--runtime-env-agent-port", "--metrics-export-port"),
+)
 
 
 def free_ports(count: int) -> list[int]:
@@ -37,17 +41,20 @@ class Cluster:
         self.session = own / "r"  # short: it has sockets in it, whose paths may have 107 bytes
         self.temp = own / "nodes"
         self.temp.mkdir(exist_ok=True)
-        port, client, agent = free_ports(3)
+        port, client = free_ports(2)
         self.address, self.client = f"127.0.0.1:{port}", f"ray://127.0.0.1:{client}"
         head = ["--head", "--port", str(port), "--ray-client-server-port", str(client)]
         head += ["--temp-dir", str(self.session), "--include-dashboard", "false"]
         self.nodes: list[subprocess.Popen[bytes]] = []
         self._log = own / "node.log"
-        self._start([*head, "--dashboard-agent-listen-port", str(agent)])
+        try:
+            self._start(head)
+        except BaseException:
+            self.close()
+            raise
 
     def add_node(self) -> subprocess.Popen[bytes]:
-        (agent,) = free_ports(1)
-        return self._start(["--address", self.address, "--dashboard-agent-listen-port", str(agent)])
+        return self._start(["--address", self.address])
 
     def _start(self, words: list[str]) -> subprocess.Popen[bytes]:
         for _ in range(4):
@@ -57,8 +64,11 @@ class Cluster:
         raise AssertionError(self._log.read_text(encoding="utf-8", errors="replace"))
 
     def _tried(self, words: list[str]) -> subprocess.Popen[bytes] | None:
-        """None where it ended by itself: Ray gives a node 30 s to start, which a busy machine may need."""
+        """None where it ended by itself: Ray gives a node 30 s to start, which a busy machine may need. A
+        node whose agents choose their ports waits 15 s for them, and aborts."""
         ports = ["--min-worker-port", "0", "--max-worker-port", "0"]
+        for name, port in zip(_AGENTS, free_ports(len(_AGENTS)), strict=True):
+            ports += [name, str(port)]
         with self._log.open("wb") as output:
             node = subprocess.Popen(
                 [*_RAY, *words, *_SMALL, *ports, "--num-cpus", "2"],
@@ -67,6 +77,7 @@ class Cluster:
                     "HOME": str(self.temp),
                     "TMPDIR": str(self.temp),
                     "RAY_enable_worker_prestart": "0",
+                    "RAY_agent_register_timeout_ms": "240000",
                     # gRPC's handlers of fork abort the server that the head starts for a client at times.
                     "GRPC_ENABLE_FORK_SUPPORT": "0",
                 },
