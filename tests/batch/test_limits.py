@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coder.batch.channel import Ask, FromTask, Grew, Permit
+from coder.batch.gate import Gate
+from coder.batch.inbox import MOST_WAITING, Inbox
+from coder.batch.job import Secrets
 from coder.batch.limits import Answer, Limits
+from coder.batch.local import LocalEngine
+from coder.config.schema import Price
+from coder.model.base import Chunk, ModelError, ModelRequest, TextDelta
+from coder.texts import Phrase
 
 
 class Clock:
@@ -122,3 +137,60 @@ def test_no_order_of_requests_passes_the_budget(
             task, done, cost = flying.pop(0)
             limits.answered(task, done, "p", cost)
         assert limits.spent + limits.reserved <= budget + 1e-9
+
+
+class Sent:
+    """A task's channel: every question is answered with yes."""
+
+    def __init__(self) -> None:
+        self.messages: list[FromTask] = []
+
+    def send(self, message: FromTask) -> None:
+        self.messages.append(message)
+
+    async def ask(self, question: Ask) -> Permit:
+        self.messages.append(question)
+        return Permit(question.number)
+
+
+class Breaking:
+    """A model whose answer breaks off."""
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
+        for text in request.extra["said"]:
+            yield TextDelta(text)
+        raise ModelError(Phrase("batch.budget_used_up"), kind="network")
+
+    async def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(("said", "spent"), [([], 0.0), (["a", "b"], 0.8)])
+def test_an_answer_that_breaks_off_counts_as_what_was_reserved(said: list[str], spent: float) -> None:
+    sent: Any = Sent()
+    gate = Gate(sent, "p", {"m": Price(input=0.0, output=100.0)})
+    request = ModelRequest("m", [], max_output_tokens=8000, extra={"said": said})
+
+    async def read() -> None:
+        async for _ in gate.around(Breaking()).stream(request):
+            pass
+
+    with pytest.raises(ModelError):
+        asyncio.run(read())
+    inbox = Inbox(Limits(budget=1.0, clock=Clock()))
+    inbox.take("a", 1, sent.messages)
+    assert round(inbox.limits.spent, 6) == spent
+    assert inbox.limits.reserved == 0
+
+
+def test_attempts_do_not_wait_for_a_driver_that_has_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    engine = LocalEngine("b", 1, Limits(clock=Clock()), Secrets())
+    much = Grew("patch.diff", bytes(MOST_WAITING))
+    attempt = threading.Thread(target=lambda: [engine._take("a", 1, [much]) for _ in range(2)], daemon=True)
+    attempt.start()
+    engine.close()
+    attempt.join(30)
+    assert not attempt.is_alive()

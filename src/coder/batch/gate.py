@@ -15,7 +15,7 @@ from coder.protocol.usage import Usage
 from coder.texts import Phrase
 
 _BYTES_PER_TOKEN = 3  # low, so that what is reserved is rather too much
-_ANSWER_TOKENS = 4096  # reserved for an answer, whose length nobody knows yet
+_ANSWER_TOKENS = 4096  # reserved for an answer where no length is set
 _MILLION = 1_000_000
 
 
@@ -62,7 +62,8 @@ class Gate:
         if price is None:
             return 0.0
         size = len(msgspec.json.encode(request.messages)) + len(msgspec.json.encode(request.tools))
-        return (size / _BYTES_PER_TOKEN * price.input + _ANSWER_TOKENS * price.output) / _MILLION
+        answer = request.max_output_tokens or _ANSWER_TOKENS
+        return (size / _BYTES_PER_TOKEN * price.input + answer * price.output) / _MILLION
 
     def _cost(self, model: str, usage: Usage) -> float:
         price = price_of(self._prices, model)
@@ -93,7 +94,10 @@ class GatedModel:
                 if error.kind == "quota" and error.retryable and not streamed:
                     self._gate.throttled(number, error.retry_after)
                     continue
-                self._gate.failed(number)
+                if streamed:  # it broke off: the provider may count what it has sent
+                    self._gate.answered(number, request.model, usage)
+                else:
+                    self._gate.failed(number)
                 raise
             except BaseException:  # cancelled: the provider may count what it has sent
                 self._gate.answered(number, request.model, usage)

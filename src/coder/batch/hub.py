@@ -97,7 +97,8 @@ class Hub:
     async def take(self, task: str, attempt: int, messages: list[FromTask]) -> list[Permit] | None:
         """The answers to its questions; None: it is not wanted any more."""
         async with self._changed:
-            await self._changed.wait_for(lambda: self._inbox.waiting < MOST_WAITING)  # back-pressure
+            # Back-pressure; but a driver that failed takes nothing more.
+            await self._changed.wait_for(lambda: self._inbox.waiting < MOST_WAITING or self._stop.is_set())
             one = self._open.get(task)
             if one is None or one.attempt != attempt:
                 return None

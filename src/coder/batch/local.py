@@ -50,7 +50,8 @@ class LocalEngine:
 
     def _take(self, task: str, attempt: int, messages: list[FromTask]) -> list[Permit]:
         with self._changed:
-            self._changed.wait_for(lambda: self._inbox.waiting < MOST_WAITING)  # back-pressure
+            # Back-pressure; but a driver that failed takes nothing more.
+            self._changed.wait_for(lambda: self._inbox.waiting < MOST_WAITING or self._stop.is_set())
             permits = self._inbox.take(task, attempt, messages)
             self._changed.notify_all()
         return permits
@@ -66,7 +67,9 @@ class LocalEngine:
         return self._inbox.limits.exhausted
 
     def stop(self) -> None:
-        self._stop.set()
+        with self._changed:
+            self._stop.set()
+            self._changed.notify_all()
 
     def close(self) -> None:
         self.stop()
