@@ -18,6 +18,9 @@ from batch.batch_kit import (
     state_of,
     writes,
 )
+from coder.batch.mirror import bundle_of, mirror_for
+from coder.batch.nursery import Nursery
+from coder.batch.tasks import Task
 from kit import ScriptedServer
 from kit.driving import Project
 
@@ -108,6 +111,60 @@ def test_a_directory_is_taken_as_it_is_now_and_a_ref_as_it_was(project: Project)
     assert not any("untracked" in seen[name] for name in ("head", "first", "repo"))
 
 
+def shallow_clone(source: Path, into: Path) -> Path:
+    """Of a repository that gets a second commit, the last one alone."""
+    make_repository(source)
+    (source / "a.txt").write_text("two\n", encoding="utf-8")
+    commit(source, "two")
+    git(source, "clone", "--quiet", "--depth", "1", source.as_uri(), str(into))
+    git(into, "tag", "here")
+    return into
+
+
+def test_a_history_that_is_cut_off_can_be_read(project: Project) -> None:
+    source = str(shallow_clone(project.home / "source", project.cwd / "shallow"))
+    look = "git log --format=%s; git tag"
+    batch = Batch(
+        project,
+        [
+            {**TASK, "cwd": source, "check": look},
+            {**TASK, "id": "two", "cwd": "", "repo": source, "check": look},
+        ],
+    )
+    with model(writes()) as server:
+        assert batch.run(server.url).returncode == 0
+    outputs = {name: row["check"]["output"].split("\n") for name, row in batch.by_id().items()}
+    assert outputs["one"] == ["The files as they were when the batch started", "two", "here"]
+    assert outputs["two"] == ["two", "here"]
+
+
+@pytest.mark.parametrize("shape", ["shallow", "sha256"])
+def test_a_repository_that_is_sent_to_another_machine_is_whole_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shape: str
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    source = tmp_path / "clone"
+    if shape == "shallow":
+        shallow_clone(tmp_path / "source", source)
+    else:
+        source.mkdir()
+        git(source, "init", "--quiet", "--object-format=sha256")
+        make_repository(source)
+        git(source, "tag", "here")
+    task = Task(id="one", prompt="x", repo=str(source))
+    here, there = Nursery("here"), Nursery("there")
+    try:
+        bundle = bundle_of(task, here, lambda: False)
+        mirror = mirror_for(task, there, lambda: False, lambda: bundle)
+        found = Path(mirror.path)
+        assert mirror.base == git(source, "rev-parse", "HEAD")
+        assert git(found, "log", "--format=%H") == git(source, "log", "--format=%H")
+        assert "refs/tags/here" in (found / "packed-refs").read_text(encoding="utf-8")
+    finally:
+        here.close()
+        there.close()
+
+
 def test_a_directory_that_is_no_repository_is_copied(project: Project) -> None:
     project.write("plain/a.txt", "one\n")
     batch = Batch(project, [{**TASK, "cwd": "plain"}])
@@ -132,7 +189,7 @@ def test_every_task_has_its_own_home_temp_and_settings(project: Project) -> None
     batch = Batch(
         project,
         [
-            {**TASK, "setup": look, "check": look, "env": ["TOKEN"]},
+            {**TASK, "setup": look, "check": look, "env": ["TOKEN", "HOME", "TMPDIR", "CODER_HOME"]},
             {**TASK, "id": "two", "check": look},
         ],
     )
@@ -144,6 +201,7 @@ def test_every_task_has_its_own_home_temp_and_settings(project: Project) -> None
     homes = {name: text.split()[0] for name, text in outputs.items()}
     assert len(set(homes.values())) == 2
     assert str(project.home / ".coder") not in "".join(outputs.values())
+    assert str(project.home) not in [word for text in outputs.values() for word in text.split()]
     assert (" tok \n" in outputs["one"], " tok \n" in outputs["two"]) == (True, False)
     assert all(text.endswith("made") for text in outputs.values())
     assert not any(Path(home).exists() for home in homes.values())
@@ -200,6 +258,7 @@ def test_a_matrix_runs_every_combination(project: Project) -> None:
     [
         ({"setup": "echo broken >&2; exit 3"}, "setup_failed", "exit 3: broken"),
         ({"ref": "no-such-branch"}, "setup_failed", "no-such-branch"),
+        ({"ref": "+main:refs/heads/other"}, "setup_failed", "is not a commit"),  # what other tasks start from
         ({"timeout_s": 1, "setup": "sleep 60"}, "timeout", "exit 124"),
     ],
 )

@@ -17,6 +17,7 @@ pytest.importorskip("ray")
 
 from batch.batch_kit import FULL, Batch, git, make_repository, model, runs, wait_for, writes
 from batch.ray_kit import Cluster, ray_batch
+from batch.test_local import shallow_clone
 from kit.driving import Project
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
@@ -81,6 +82,7 @@ def test_the_same_files_with_a_client_and_no_key_in_what_ray_keeps(
     """Code, settings and repositories come through Ray: the nodes have another temporary directory, and the
     source is moved away while the batch runs."""
     source = make_repository(project.cwd / "source", {"a.txt": "one\n"})
+    shallow_clone(project.home / "long", project.cwd / "shallow")
     first = git(source, "rev-parse", "HEAD")
     (source / "a.txt").write_text("two\n", encoding="utf-8")  # uncommitted
     project.configure(runtime={"max_steps": 7}, provider={"headers": {"X-Team": "from-settings"}})
@@ -98,6 +100,7 @@ def test_the_same_files_with_a_client_and_no_key_in_what_ray_keeps(
             {**TASK, "cwd": "source", "check": "cat a.txt; echo $TOKEN", "env": ["TOKEN"], "mode": "yolo"},
             {**TASK, "id": "ref", "cwd": "source", "ref": first, "check": "cat a.txt; echo $TOKEN"},
             {**TASK, "id": "none", "cwd": "source", "ref": "no-such-branch"},
+            {**TASK, "id": "cut", "cwd": "shallow", "check": "git log --format=%s; git tag"},
         ],
     )
     with model(answer) as server:
@@ -109,6 +112,7 @@ def test_the_same_files_with_a_client_and_no_key_in_what_ray_keeps(
     rows = batch.by_id()
     assert rows["one"]["check"]["output"] == f"two\n{token}"
     assert rows["ref"]["check"]["output"] == "one"
+    assert rows["cut"]["check"]["output"].split("\n")[1:] == ["two", "here"]
     assert (rows["none"]["status"], "no-such-branch" in rows["none"]["error"]) == ("setup_failed", True)
     assert {headers["authorization"] for headers in sent} == {f"Bearer {key}"}
     assert {headers["x-team"] for headers in sent} == {"from-settings"}

@@ -58,10 +58,13 @@ class _Made(msgspec.Struct, frozen=True):
 
 
 class Bundle(msgspec.Struct, frozen=True):
-    """A mirror as one file, for machines that do not have the source's path."""
+    """A mirror as one file, for machines that do not have the source's path. `shallow`: git's list of where
+    its history is cut off, without which it would not unpack."""
 
     data: bytes
     made: _Made
+    head: str
+    shallow: bytes
 
 
 def mirror_for(
@@ -152,6 +155,8 @@ def _commit(git: _Git, path: Path, ref: str) -> str:
     if found := _commits.get((str(path), ref)) or git.ask(question, where):
         _commits[str(path), ref] = found
         return found
+    if ":" in ref or "*" in ref:  # to fetch that would change the mirror's branches
+        raise CheckoutError(f"{ref} is not a commit")
     if not git.ask(["remote"], where):  # from a bundle
         raise CheckoutError(f"{ref} is not a commit that a branch or tag reaches")
     with _locked(path.with_suffix(".lock"), git.stopping):  # a commit that no branch or tag reaches
@@ -173,21 +178,34 @@ def bundle_of(task: Task, nursery: Nursery, stopping: Stopping) -> Bundle:
     made, where = _made(path), {"GIT_DIR": str(path)}
     if made.base:
         git.run(["update-ref", _BASE, made.base], where)
-    head = ["HEAD"] if git.ask(["rev-parse", "--verify", "--quiet", "HEAD"], where) else []
-    file = path.with_suffix(".bundle")
+    head = git.ask(["rev-parse", "--verify", "--quiet", "HEAD"], where)
+    file, shallow = path.with_suffix(".bundle"), path / "shallow"
     try:
-        git.run(["bundle", "create", "--quiet", str(file), "--all", *head], where)
-        return Bundle(file.read_bytes(), made)
+        git.run(["bundle", "create", "--quiet", str(file), "--all", *_named(head)], where)
+        cut_off = shallow.read_bytes() if shallow.exists() else b""
+        return Bundle(file.read_bytes(), made, head, cut_off)
     finally:
         file.unlink(missing_ok=True)
 
 
+def _named(head: str) -> list[str]:
+    return ["HEAD"] if head else []
+
+
 def _unpack(git: _Git, bundle: Bundle, making: Path) -> _Made:
-    file = making.with_suffix(".bundle")
+    """Not by a clone, which takes no list of where the history is cut off."""
+    file, where = making.with_suffix(".bundle"), {"GIT_DIR": str(making)}
+    wide = ["--object-format=sha256"] if len(bundle.made.base or bundle.head) == 64 else []
+    git.run(["init", "--quiet", "--bare", "--template=", *wide, str(making)])
+    if bundle.shallow:
+        (making / "shallow").write_bytes(bundle.shallow)
     try:
         file.write_bytes(bundle.data)
-        git.run([*_CLONE, "--mirror", "--", str(file), str(making)])
-        git.run(["remote", "remove", "origin"], {"GIT_DIR": str(making)})
+        fetch = ["fetch", "--quiet", "--update-head-ok", "--no-auto-maintenance", str(file)]
+        git.run([*fetch, "+refs/*:refs/*", *_named(bundle.head)], where)
+        git.run(["pack-refs", "--all"], where)
+        if bundle.head:
+            (making / "HEAD").write_text(f"{bundle.head}\n", encoding="utf-8")
     finally:
         file.unlink(missing_ok=True)
     return bundle.made

@@ -115,7 +115,7 @@ class Attempt:
         given = start.secrets
         self._config, self._files = given.config, given.files
         named = {name: given.named[name] for name in self._task.env if name in given.named}
-        self._environ = {**self._base_environ(), **named, **given.provider}
+        self._environ = {**_passed_on(), **named, **self._places(), **given.provider}
         self._workspace = Workspace(self._directory, self._mirror, self._base, self._shell)
         self._patched_at = 0.0
         self._read: Read | None = None
@@ -126,10 +126,9 @@ class Attempt:
     def _cwd(self) -> Path:
         return self._workspace.root / self._prefix
 
-    def _base_environ(self) -> dict[str, str]:
-        kept = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+    def _places(self) -> dict[str, str]:
+        """Its own, whatever variables the task names."""
         return {
-            **kept,
             "HOME": str(self._home),
             "CODER_HOME": str(self._own),
             "TMPDIR": str(self._temp),
@@ -406,6 +405,10 @@ def _input(prompt: str) -> UserInput:
     if prompt.lstrip().startswith(("!", "/")):
         return UserInput("", attached=prompt)
     return UserInput(prompt)
+
+
+def _passed_on() -> dict[str, str]:
+    return {name: os.environ[name] for name in PASSED_ON if name in os.environ}
 
 
 def _quoted(path: str) -> str:

@@ -99,9 +99,9 @@ def _write_git_directory(directory: Path, mirror: Path, base: str) -> None:
     config = _CONFIG.format(version=1 if wide else 0, extensions=extensions)
     (directory / "config").write_text(config, encoding="utf-8")
     (directory / "HEAD").write_text(f"{base}\n", encoding="utf-8")
-    packed = mirror / "packed-refs"
-    if packed.exists():
-        shutil.copyfile(packed, directory / "packed-refs")
+    for name in ("packed-refs", "shallow"):
+        if (mirror / name).exists():
+            shutil.copyfile(mirror / name, directory / name)
 
 
 def counts(patch: bytes) -> tuple[int, int, int]:
