@@ -178,6 +178,21 @@ def test_ctrl_c_twice_cancels_and_nothing_counts_as_done(project: Project) -> No
     batch.nothing_left()
 
 
+def test_a_batch_that_nohup_started_goes_on_when_the_terminal_closes(project: Project) -> None:
+    make_repository(project.cwd)
+    batch = Batch(project, many(2))
+    with model(slow_second_step) as server:
+        kept = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        try:
+            driver = batch.start(server.url, "--jobs", "1")
+        finally:
+            signal.signal(signal.SIGHUP, kept)
+        wait_for(lambda: server.chats)
+        driver.send_signal(signal.SIGHUP)
+        out, err = driver.communicate(timeout=60)
+    assert (driver.returncode, len(batch.by_id())) == (0, 2), out + err
+
+
 def _stopped(batch: Batch) -> str:
     with contextlib.suppress(OSError):
         return str(json.loads((batch.out / "status.json").read_bytes())["stopped"])

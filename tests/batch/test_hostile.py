@@ -127,6 +127,16 @@ def test_results_that_lie_in_the_checkout_are_not_shown_to_tasks(project: Projec
     assert {row["check"]["output"] for row in batch.rows()} == {"a.txt\nnew.txt\ntasks.jsonl"}
 
 
+def test_results_in_a_folder_of_the_person_s_leave_its_files_alone(project: Project) -> None:
+    make_repository(project.cwd, {".gitignore": "secret\n", "a.txt": "one\n"})
+    batch = Batch(project, [{**TASK, "check": "ls"}])
+    batch.out = project.cwd
+    with model(writes()) as server:
+        assert batch.run(server.url).returncode == 0
+    assert (project.cwd / ".gitignore").read_text(encoding="utf-8") == "secret\n"
+    assert "a.txt" in batch.by_id()["one"]["check"]["output"]
+
+
 PATCHES = {
     "above": "--- a/x\n+++ b/../../up.txt\n@@ -0,0 +1 @@\n+x\n",
     "absolute": "--- /dev/null\n+++ {home}/abs.txt\n@@ -0,0 +1 @@\n+x\n",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from batch.batch_kit import Batch, wait_for
+from batch.batch_kit import Batch, make_repository, model, wait_for, writes
 from batch.test_faults import parent_of
 from coder.batch.nursery import LABEL, Nursery
 from coder.batch.root import Root, batch_root, remove_unused
@@ -150,3 +151,25 @@ def test_a_driver_killed_while_git_clones_takes_git_along(project: Project) -> N
     wait_for(lambda: not left_running(sleep.split()[1]))
     wait_for(lambda: not batch.processes())
     assert list((batch.temp / f"coder-{os.getuid()}").iterdir()) == []
+
+
+def test_a_batch_that_goes_on_takes_files_as_they_are_although_the_killed_one_still_ends(
+    project: Project,
+) -> None:
+    """Some process of it, here this one, keeps the mirror that was made for it."""
+    make_repository(project.cwd)
+    batch = Batch(project, [{"id": "one", "prompt": "x", "cwd": ".", "check": "cat a.txt"}])
+    with model(lambda _request: {"text": "never " * 1000, "delay": 60}) as server:
+        driver = batch.start(server.url)
+        wait_for(lambda: server.chats)
+        (killed,) = (batch.temp / f"coder-{os.getuid()}").glob("batch-*")
+        with (killed / "alive.lock").open() as claim:
+            fcntl.flock(claim, fcntl.LOCK_SH)
+            kill(driver)
+            project.write("a.txt", "two\n")
+            with model(writes()) as other:
+                batch.start(other.url, "--resume").communicate(timeout=60)
+    assert batch.by_id()["one"]["check"]["output"] == "two"
+    wait_for(lambda: not batch.processes())
+    remove_unused(killed)
+    batch.nothing_left()

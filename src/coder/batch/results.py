@@ -82,10 +82,10 @@ class OutputDirectory:
         self.path = directory
         try:
             directory.mkdir(parents=True, exist_ok=True)
-            self._lock = _locked(directory)
-            if not (directory / RESULTS).exists():
+            if not any(directory.iterdir()):
                 # Where it lies in a task's `cwd`: what other tasks did is not shown to this one.
                 (directory / ".gitignore").write_text("*\n", encoding="utf-8")
+            self._lock = _locked(directory)
         except BlockingIOError:
             raise BatchError("batch.locked", directory=directory) from None
         except OSError as error:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 from coder.cli.args import Parser, positive
@@ -145,7 +146,7 @@ def _batch(chosen: argparse.Namespace) -> int:
                 raise UsageError("batch.has_results", directory=chosen.out)
             todo = plan(tasks, out, retry_failed=bool(chosen.retry))
             limits = Limits(rpm, chosen.budget, todo.spent, clock=time.monotonic)
-            batch = _batch_name(out.path)
+            batch = token_hex(8)  # of this run alone: whatever else a machine of the cluster has to do
             engine = _engine(chosen, batch, limits, _secrets(tasks, options, settings))
             return _drive(chosen, tasks, todo, out, engine, settings, batch)
 
@@ -213,12 +214,6 @@ def _secrets(tasks: TaskFile, options: Options, settings: Settings) -> Secrets:
     )
 
 
-def _batch_name(directory: Path) -> str:
-    from hashlib import blake2b
-
-    return blake2b(os.fsencode(os.path.realpath(directory)), digest_size=8).hexdigest()
-
-
 def _drive(
     chosen: argparse.Namespace,
     tasks: TaskFile,
@@ -244,10 +239,9 @@ def _drive(
     )
     driver = Driver(tasks, todo, out, engine, shared, show=display.show, seconds=chosen.time)
     kept = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    if kept[signal.SIGINT] is not signal.SIG_IGN:
-        signal.signal(signal.SIGINT, lambda *_: driver.interrupt())
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda *_: driver.cancel())
+    for number, obey in zip(kept, (driver.interrupt, driver.cancel, driver.cancel), strict=True):
+        if kept[number] is not signal.SIG_IGN:  # as `nohup` and `&` start it
+            signal.signal(number, lambda *_, obey=obey: obey())
     try:
         progress = driver.run()
     except OSError as error:
