@@ -82,6 +82,17 @@ def test_a_patch_applies_to_where_the_task_started(project: Project) -> None:
     assert (row["files"], row["additions"], row["deletions"]) == (4, 2, 2)
 
 
+def test_caches_are_no_part_of_the_patch_unless_the_repository_has_them(project: Project) -> None:
+    make_repository(project.cwd, {"a.txt": "one\n", "old/__pycache__/kept": "one\n"})
+    left = "mkdir -p p/__pycache__ .mypy_cache node_modules/m && echo x | tee p/__pycache__/m.pyc"
+    script = f"{left} .mypy_cache/c node_modules/m/i.js a.txt old/__pycache__/kept"
+    batch = Batch(project, [{**TASK, "mode": "yolo"}])
+    with model(runs(script)) as server:
+        assert batch.run(server.url).returncode == 0
+    changed = [line for line in batch.file_of("one", "patch.diff").split("\n") if line.startswith("+++ ")]
+    assert changed == ["+++ b/a.txt", "+++ b/old/__pycache__/kept"]
+
+
 def test_a_directory_is_taken_as_it_is_now_and_a_ref_as_it_was(project: Project) -> None:
     """Uncommitted and untracked files are part of a `cwd`; ignored ones are not. A `ref` is that commit."""
     make_repository(project.cwd, {".gitignore": "secret\n", "a.txt": "one\n"})

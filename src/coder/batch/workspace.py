@@ -30,8 +30,18 @@ _CONFIG = """\
 [gc]
 	auto = 0
 {extensions}"""
-# Files of coder's own; ignored only where the repository does not have them.
-_EXCLUDED = "**/.coder/.gitignore\n**/.coder/history/\n**/.coder/sessions/\n"
+# Files of coder's own, and what checks and installs leave behind in a project without a .gitignore; ignored
+# only where the repository does not have them.
+_EXCLUDED = """\
+**/.coder/.gitignore
+**/.coder/history/
+**/.coder/sessions/
+__pycache__/
+.pytest_cache/
+.mypy_cache/
+.ruff_cache/
+node_modules/
+"""
 _ALONE = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_TERMINAL_PROMPT": "0"}
 # A task may have taken away its own permissions.
 _ADD = "{ git add --all . 2>/dev/null || { chmod -R u+rwX . ; git add --all . ; } ; }"
