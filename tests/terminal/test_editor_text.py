@@ -87,6 +87,13 @@ def test_keys_that_make_a_line(newline: str) -> None:
     assert (bench.marked, bench.sent) == ("one\ntwo|", [])
 
 
+@pytest.mark.parametrize("between", [ESCAPE, "\x1b[D", "\x12\x07", "a\x7f"])
+def test_ctrl_c_leaves_only_if_it_follows_another_on_an_empty_line(between: str) -> None:
+    assert typed(CTRL_C, CTRL_C).left
+    assert not typed(CTRL_C, between, CTRL_C).left
+    assert not typed("text", CTRL_C, CTRL_C).left
+
+
 def test_what_is_cleared_can_be_yanked_back() -> None:
     for keys in (CTRL_C, ESCAPE + ESCAPE):
         bench = typed("precious ", PASTE, keys)

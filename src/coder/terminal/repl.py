@@ -477,8 +477,6 @@ class Repl:
         self.approval_prompt.key_pressed()
         if not self.live_region.app.key_processor.key_buffer:  # else it is an Esc that may begin another key
             self.editor.keys_shown, self.actions.keys_asked = self.actions.keys_asked, False
-        if not self.editor.empty:
-            self.actions.exit_requested = False
         self.live_rows.hint = self.texts.say("terminal.leave_hint") if self.actions.exit_requested else ""
 
     def _menu_changed(self) -> None:

@@ -78,6 +78,7 @@ class Actions:
         self.app: Application[None]
         self.vim: Vim
         self.exit_requested = False  # Ctrl+C was the last key, on an empty line
+        self._exit_asked = False  # it is the key being handled
         self.keys_asked = False  # `?` was the last key, on an empty line
         self._escaped = _NEVER
         self._vertical_goal = (-1, 0)  # caret after the last Up or Down, and its goal column
@@ -88,7 +89,11 @@ class Actions:
         """Bind to the application, which is created later."""
         self.app = app
         self.vim = Vim(app, self.editor, lambda by: self.older() if by < 0 else self.newer())
-        app.key_processor.after_key_press += lambda _processor: self.vim.key_handled()
+        app.key_processor.after_key_press += lambda _processor: self._key_handled()
+
+    def _key_handled(self) -> None:
+        self.vim.key_handled()
+        self.exit_requested, self._exit_asked = self._exit_asked, False
 
     # sending and stopping
 
@@ -102,7 +107,6 @@ class Actions:
             self.send()
 
     def send(self) -> None:
-        self.exit_requested = False
         text = self.editor.message
         self.editor.clear(remember=not self.state.answering)
         self.session.submit(text)
@@ -179,9 +183,7 @@ class Actions:
         elif self.exit_requested:
             self.session.leave()
         else:
-            self.exit_requested = True
-            return
-        self.exit_requested = False
+            self._exit_asked = True
 
     # moving
 
