@@ -156,7 +156,7 @@ def test_search_shows_what_it_finds_and_is_private_to_the_project(
         terminal.until(lambda: terminal.screen.endswith("> alpha\nI-search backward: al"))
         terminal.type(CTRL_C)
         terminal.until(lambda: terminal.screen.endswith("project>"))
-        terminal.type("\x12bet" + ENTER)
+        terminal.type("\x12BET" + ENTER)
         terminal.until(lambda: terminal.screen.endswith("> beta"))
         terminal.type(ENTER)
         assert sent(server, terminal, 4) == "beta"

@@ -71,7 +71,9 @@ class LiveRegion:
         self.output = output
         self.buffer = buffer
         self._keyboard = keyboard_input()
-        toolbar = SearchToolbar(forward_search_prompt=search[0], backward_search_prompt=search[1])
+        toolbar = SearchToolbar(
+            forward_search_prompt=search[0], backward_search_prompt=search[1], ignore_case=True
+        )
         self.input = Window(
             InputControl(buffer, toolbar.control),
             wrap_lines=True,
