@@ -6,7 +6,7 @@ import shutil
 from typing import Any
 
 import pytest
-from pty_kit import BACKSPACE, ENTER, Terminal
+from pty_kit import BACKSPACE, ENTER, ESC, Terminal
 from talk_kit import WRITE, says
 from test_editor_external import script
 
@@ -214,7 +214,8 @@ def test_hunk_by_hunk(project: Project, columns: int, rows: int, lang: str) -> N
 
 
 def test_a_hunk_can_be_edited_and_the_model_hears_of_it(project: Project) -> None:
-    editor = script(project.home / "edit", 'sed -i "s/^+middle/+centre\\n+and more/" "$1"')
+    change = 'sed -i "s/^+middle/+centre\\n+and more/" "$1"'
+    editor = script(project.home / "edit", f'test -z "${{1##*.diff}}" && {change}')
     with (
         ScriptedServer(rewrite(project)) as server,
         Terminal(project, server.url, EDITOR=editor) as terminal,
@@ -228,10 +229,30 @@ def test_a_hunk_can_be_edited_and_the_model_hears_of_it(project: Project) -> Non
             terminal.type(key)
         terminal.until("finished")
         terminal.until_idle()
+        assert terminal.text.count("→ taken as edited\n") == 1
     expected = NEW.replace("middle\n", "centre\nand more\n")
     assert (project.cwd / "a.txt").read_text(encoding="utf-8") == expected
     assert "was changed by the person" in last_result(server)
     assert "+and more" in last_result(server)
+
+
+@pytest.mark.parametrize("editor", ["true", "false"], ids=["left", "failed"])
+def test_an_editor_that_changes_nothing_decides_nothing(project: Project, editor: str) -> None:
+    with (
+        ScriptedServer(rewrite(project)) as server,
+        Terminal(project, server.url, EDITOR=editor) as terminal,
+    ):
+        terminal.until_idle()
+        terminal.send("go")
+        asked(terminal)
+        terminal.type("h")
+        terminal.until(lambda: terminal.screen.endswith("Part 1 of 3?"))
+        terminal.type("e")
+        terminal.until("→ not edited: nothing is decided")
+        terminal.until(lambda: terminal.screen.endswith("Part 1 of 3?"))
+        terminal.type(ESC)
+        terminal.until_idle()
+    assert (project.cwd / "a.txt").read_text(encoding="utf-8") == OLD
 
 
 def test_no_hunk_at_all_is_a_no_with_every_reason(project: Project) -> None:

@@ -402,8 +402,8 @@ class Repl:
     def _say_no_pager(self) -> None:
         self.say_answer([("bad", self.texts.say("terminal.no_pager"))])
 
-    def edit_text(self, text: str, done: Callable[[str | None], None]) -> None:
-        self.actions.edit_outside(text, done)
+    def edit_diff(self, text: str, done: Callable[[str | None], None]) -> None:
+        self.actions.edit_diff(text, done)
 
     @property
     def question_follows(self) -> bool:

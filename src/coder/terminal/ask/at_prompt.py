@@ -47,7 +47,7 @@ class Surroundings(Protocol):
 
     def page_diff(self, text: str) -> None: ...
 
-    def edit_text(self, text: str, done: Callable[[str | None], None]) -> None: ...
+    def edit_diff(self, text: str, done: Callable[[str | None], None]) -> None: ...
 
     @property
     def question_follows(self) -> bool:
@@ -259,7 +259,7 @@ class ApprovalPrompt:
         elif letter == "n":
             self._stage = "reason"
         elif letter == "e":
-            self._around.edit_text(hunk.text, lambda text: self._edited(review, hunk, text))
+            self._around.edit_diff(hunk.text, lambda text: self._edited(review, hunk, text))
         elif letter == "d":
             self._keep_rest(review)
         elif letter == "b":
@@ -280,15 +280,17 @@ class ApprovalPrompt:
 
     def _take(self, review: Review, hunk: Hunk) -> None:
         event = self._state.approval
-        self._say_of_hunk("keep" if event is not None and event.tool == REVIEW else "take")
+        said = "take" if hunk is review.current else "take_edited"
+        self._say_of_hunk("keep" if event is not None and event.tool == REVIEW else said)
         review.take(hunk)
         self._next_hunk(review)
 
     def _edited(self, review: Review, hunk: Hunk, text: str | None) -> None:
         if review is not self._review or self._state.approval is None:
             return  # the turn was cancelled meanwhile
-        changed = hunk.edited(text) if text is not None else None
-        if changed is None:
+        if text in (None, hunk.text):  # as somebody leaves the editor who has thought better of it
+            self._around.say_answer([("dim", self._texts.say("approval.hunk_unedited"))])
+        elif (changed := hunk.edited(text)) is None:
             self._around.say_answer([("bad", self._texts.say("approval.hunk_unreadable"))])
         else:
             self._take(review, changed)

@@ -312,22 +312,22 @@ class Actions:
         self.app.create_background_task(self._edit_outside(self.editor.message))
 
     async def _edit_outside(self, text: str) -> None:
-        edited = await self._edited(text)
+        edited = await self._edited(text, ".md")
         if edited is not None and edited != text:
             self.editor.put_draft(edited)
 
-    def edit_outside(self, text: str, done: Callable[[str | None], None]) -> None:
-        """Edit another text than the prompt's; `done` gets it, or None if there is no editor."""
+    def edit_diff(self, text: str, done: Callable[[str | None], None]) -> None:
+        """Edit a diff; `done` gets it, or None if there is no editor."""
 
         async def run() -> None:
-            done(await self._edited(text))
+            done(await self._edited(text, ".diff"))
 
         self.app.create_background_task(run())
 
-    async def _edited(self, text: str) -> str | None:
+    async def _edited(self, text: str, suffix: str) -> str | None:
         from coder.terminal.input.external import edited_text
 
-        edited = await run_in_terminal(lambda: edited_text(text, os.environ), in_executor=True)
+        edited = await run_in_terminal(lambda: edited_text(text, os.environ, suffix), in_executor=True)
         if edited is None:
             self.app.output.bell()
         return edited

@@ -14,9 +14,10 @@ from coder.process.executables import own_command
 _USUAL = ("editor", "nano", "vi", "emacs")
 
 
-def edited_text(text: str, environ: Mapping[str, str]) -> str | None:
-    """The edited text; None if there is no editor or it failed. The temporary file has mode 0600."""
-    handle, name = tempfile.mkstemp(prefix="coder-", suffix=".md")
+def edited_text(text: str, environ: Mapping[str, str], suffix: str = ".md") -> str | None:
+    """The edited text; None if there is no editor or it failed. The temporary file has mode 0600. `suffix`
+    tells the editor what kind of text it is."""
+    handle, name = tempfile.mkstemp(prefix="coder-", suffix=suffix)
     path = Path(name)
     try:
         with os.fdopen(handle, "w", encoding="utf-8", errors="replace", newline="") as file:
