@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pty_kit import BACKSPACE, ENTER, UP, Terminal
 
-from coder.protocol.events import Content, Notice, ToolCallChanged, TurnEnded
+from coder.protocol.events import Content, Failed, Notice, ToolCallChanged, TurnEnded
 from coder.protocol.usage import Usage
 from coder.terminal.input.editing import cluster_end, cluster_start
 from coder.terminal.render import theme as themes
@@ -182,6 +182,26 @@ def test_a_retry_on_the_screen(project: Project) -> None:
         terminal.until_idle()
         assert terminal.text.count("↻ ") == 1
         assert "↻ asked again 2 times" in terminal.text
+
+
+def test_a_failure_that_says_how_often_it_was_tried_stands_alone() -> None:
+    page = Transcript(Texts("en"), lambda: 80)
+    page.handle(retry(1))
+    page.handle(Failed(Phrase("fault.gave_up", text="It is busy.", n=2)))
+    assert [plain(line) for line in page.drain(5)] == ["It is busy. Gave up after 2 attempts."]
+    page.handle(retry(1))
+    page.handle(Failed("It is another error."))
+    assert [plain(line)[:12] for line in page.drain(5)] == ["↻ asked agai", "It is anothe"]
+
+
+def test_a_server_that_stays_busy_on_the_screen(project: Project) -> None:
+    failing: dict[str, Any] = {"status": 503, "body": {"error": {"message": "busy"}}}
+    with ScriptedServer([failing] * 9) as server, Terminal(project, server.url) as terminal:
+        terminal.until_idle()
+        terminal.send("go")
+        terminal.until(" attempts.")
+        terminal.until_idle()
+        assert "asked again" not in terminal.text
 
 
 # pastes

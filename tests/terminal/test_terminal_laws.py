@@ -205,9 +205,22 @@ def test_a_restarted_answer_is_not_mixed_with_the_first() -> None:
     for event in (Content("half an ans"), ContentRestarted(), Content("the answer"), usage_end()):
         transcript.handle(event)
     text = "\n".join(map(plain, transcript.drain(0)))
-    assert "half" not in text
-    assert text.endswith("the answer")
+    assert text == "the answer"
     assert "".join(transcript.answer) == "the answer"
+
+
+def test_what_was_written_of_an_answer_that_begins_again_is_said_to_be_void() -> None:
+    from coder.protocol.events import ContentRestarted
+
+    transcript = Transcript(Texts("en"), lambda: 80)
+    transcript.handle(Content("one paragraph\n\nhalf an ans"))
+    assert "\n".join(map(plain, transcript.drain(12))).rstrip("\n") == "one paragraph"
+    for event in (ContentRestarted(), Content("the answer"), usage_end()):
+        transcript.handle(event)
+    text = "\n".join(map(plain, transcript.drain(0)))
+    assert "half" not in text
+    assert "no longer counts" in text
+    assert text.endswith("the answer")
 
 
 # editing

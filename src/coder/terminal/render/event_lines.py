@@ -264,6 +264,10 @@ def is_retry(event: Notice) -> bool:
     return isinstance(event.text, Phrase) and event.text.key == "model.retry"
 
 
+def gave_up(event: Failed) -> bool:
+    return isinstance(event.text, Phrase) and event.text.key == "fault.gave_up"
+
+
 def retry_line(event: Notice, texts: Texts, width: int) -> Line:
     """A failed request that is sent again, as one row: how often, and why."""
     values = event.text.values if isinstance(event.text, Phrase) else {}

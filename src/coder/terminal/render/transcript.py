@@ -13,6 +13,7 @@ from coder.protocol.events import (
     CommandDone,
     Content,
     ContentRestarted,
+    Failed,
     Notice,
     Recorded,
     StateChanged,
@@ -28,6 +29,7 @@ from coder.terminal.render.event_lines import (
     NEW_FILE_HEAD,
     OUTPUT_LINES,
     command_lines,
+    gave_up,
     is_long_new_file,
     is_retry,
     lookup_line,
@@ -100,11 +102,14 @@ class Transcript:
                 self._flush_lookups()
                 self._retry = event
             case ContentRestarted():
-                self._gap = self._gap or (self._streamed is not None and self._streamed.started)
+                written = self._streamed is None or self._streamed.started
+                self._gap = self._gap or (self._streamed is not None and written)
                 self._streamed = None
                 self._pieces.clear()
                 self.answer.clear()
-                self._append_block(remark_lines(event, self._texts))
+                self._end_stream()
+                if written or self._stream_kind != "content":
+                    self._append_block(remark_lines(event, self._texts))
             case _:
                 self._handle_block(event)
 
@@ -134,6 +139,8 @@ class Transcript:
             case TurnEnded():
                 self._end_of_turn(event)
             case _:
+                if isinstance(event, Failed) and gave_up(event):  # which says how often it was tried, and why
+                    self._retry = None
                 self._append_block(self._remarks(event))
         if len(self._finished) > before:
             self._answering = False

@@ -25,7 +25,7 @@ TEXTS: dict[str, str] = {
     "busy.writing_lines.one": "writing {what}, 1 line",
     "busy.compacting": "compacting the conversation",
     "busy.retrying": "retrying in {n}s",
-    "busy.catching_up": "the connection broke: asking again for the rest",
+    "busy.catching_up": "connection broke, asking for the rest",
     "busy.stopping": "stopping …",
     "busy.loading": "loading the model, {percent} %",
     "busy.reading": "the model is reading, {percent} %",

@@ -25,7 +25,7 @@ TEXTS: dict[str, str] = {
     "busy.compacting": "正在压缩对话",
     "busy.retrying": "{n} 秒后重试",
     "busy.stopping": "正在停止 …",
-    "busy.catching_up": "连接中断：正在重新请求余下的部分",
+    "busy.catching_up": "连接中断，正在请求余下的部分",
     "busy.loading": "正在加载模型，{percent}%",
     "busy.reading": "模型正在读取，{percent}%",
     "busy.waiting": "等待模型",
