@@ -168,3 +168,11 @@ def test_a_narrow_menu_says_what_its_entries_do(project: Project) -> None:
         assert "  /help         this list" in terminal.screen
         terminal.resize(80, 24)
         terminal.until(lambda: "  /help [NAME]                       this list" in terminal.screen)
+
+
+def test_long_arguments_leave_room_for_what_the_commands_do(project: Project) -> None:
+    with ScriptedServer(ANSWERS) as server, Terminal(project, server.url) as terminal:
+        terminal.until_idle()
+        terminal.type("/d")
+        terminal.until("› /diff [full|PATH|session|turn N|review [turn N]]")
+        terminal.until("operating mode default: the permission preset as it is")

@@ -25,7 +25,6 @@ _FRAMES_A_SECOND = 8
 # would be left behind. Until then the tail is hidden.
 _RESIZING_SECONDS = 0.3
 _NARROW = 24  # columns that are left in any case
-_ABOUT_ROOM = 20  # columns for what an entry of the menu does
 _SHORTEST, _TYPING_ROOM = 8, 16  # columns: of a directory in the prompt, and for the text behind it
 _ROOMY = 8  # rows from which a blank row separates transcript and prompt
 
@@ -157,7 +156,7 @@ class LiveRows:
         visible = menu.visible(room - 1 if hidden else room)
         hinted = [f"{item.label} {item.hint}".rstrip() for item, _ in visible]
         width = max(map(text_width, hinted))
-        narrow = width + _ABOUT_ROOM > columns and any(item.about for item, _ in visible)
+        narrow = width > columns // 2 and any(item.about for item, _ in visible)
         if narrow:  # descriptions are worth more than argument hints
             width = max(text_width(item.label) for item, _ in visible)
         lines: list[Line] = []
