@@ -42,11 +42,13 @@ def test_whole_file_with_numbers(world: World) -> None:
         "encoding": "utf-8",
     }
     assert world.context.files.known(path)
+    assert result.summary == "3 lines"
 
 
 def test_page_says_how_to_go_on(world: World) -> None:
     world.put("a.txt", some_lines(10))
     result = world.call(Read(), path="a.txt", offset=3, limit=4)
+    assert result.summary == "lines 3-6 of 10"
     assert result.for_model.startswith(numbered(3, 6) + "\n")
     assert "has_more" in result.for_model.splitlines()[-1]
     assert "offset=7" in result.for_model.splitlines()[-1]

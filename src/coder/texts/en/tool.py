@@ -42,6 +42,8 @@ TEXTS: dict[str, str] = {
     "tool.jobs": "{n} jobs running",
     "tool.jobs.one": "{n} job running",
     "tool.known": "already remembered",
+    "tool.all_lines": "{n} lines",
+    "tool.all_lines.one": "1 line",
     "tool.lines": "lines {first}-{last}",
     "tool.lines_of": "lines {first}-{last} of {total}",
     "tool.many_places": "{n} matches",

@@ -39,6 +39,7 @@ TEXTS: dict[str, str] = {
     "tool.job_started": "在后台运行，任务 {id}",
     "tool.jobs": "{n} 个任务在运行",
     "tool.known": "早已记住",
+    "tool.all_lines": "{n} 行",
     "tool.lines": "第 {first}-{last} 行",
     "tool.lines_of": "第 {first}-{last} 行，共 {total} 行",
     "tool.many_places": "有 {n} 处匹配",

@@ -262,6 +262,8 @@ def _told(page: Page, name: str, offset: int, limit: int) -> ToolResult:
         text += f"\n[{'; '.join(ending)}]"
     key = "tool.lines" if page.total is None else "tool.lines_of"
     phrase = Phrase(key, first=page.first, last=last, total=page.total)
+    if page.first == 1 and last == page.total:
+        phrase = Phrase("tool.all_lines", n=last)
     return summed_up(phrase, text, meta=meta, around=page.around)
 
 
