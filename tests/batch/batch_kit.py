@@ -106,7 +106,7 @@ class Batch:
         self.pids: list[int] = []
 
     def run(
-        self, url: str, *words: str, env: dict[str, str] | None = None, timeout: float = 300
+        self, url: str, *words: str, env: dict[str, str] | None = None, timeout: float = 900
     ) -> subprocess.CompletedProcess[str]:
         """To its end; nothing may be left of it."""
         process = self.start(url, *words, env=env)
@@ -161,7 +161,7 @@ class Batch:
         assert [name for name in left if name.startswith("batch-")] == []
 
 
-def wait_for(condition: Callable[[], object], seconds: float = 60) -> None:
+def wait_for(condition: Callable[[], object], seconds: float = 180) -> None:
     until = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < until, "it did not come about"

@@ -16,7 +16,27 @@ from typing import Any
 from batch.batch_kit import Batch, wait_for
 from kit.driving import processes
 
-_RAY = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--disable-usage-stats"]
+# `ray start`, which gives a node 30 s to be known; on a busy machine that takes longer.
+_START = """\
+import time
+from ray._private import services
+from ray.scripts.scripts import main
+
+get_node, until = services.get_node, time.monotonic() + 120
+
+def patiently(*words):
+    while True:
+        try:
+            return get_node(*words)
+        except RuntimeError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.1)
+
+services.get_node = patiently
+main()
+"""
+_RAY = [sys.executable, "-c", _START, "start", "--block", "--disable-usage-stats"]
 _SMALL = ["--node-ip-address", "127.0.0.1", "--object-store-memory", "80000000", "--memory", "8000000000"]
 _AGENTS = (
     *("--dashboard-agent-listen-port", "--dashboard-agent-grpc-port"),
@@ -64,8 +84,8 @@ class Cluster:
         raise AssertionError(self._log.read_text(encoding="utf-8", errors="replace"))
 
     def _tried(self, words: list[str]) -> subprocess.Popen[bytes] | None:
-        """None where it ended by itself: Ray gives a node 30 s to start, which a busy machine may need. A
-        node whose agents choose their ports waits 15 s for them, and aborts."""
+        """None where it ended by itself, as a node does at times on a busy machine. Its agents are given
+        their ports: it waits 15 s to be told those that they choose, and aborts."""
         ports = ["--min-worker-port", "0", "--max-worker-port", "0"]
         for name, port in zip(_AGENTS, free_ports(len(_AGENTS)), strict=True):
             ports += [name, str(port)]
@@ -86,7 +106,7 @@ class Cluster:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        wait_for(lambda: node.poll() is not None or self._is_up(), 120)
+        wait_for(lambda: node.poll() is not None or self._is_up(), 180)
         return node if node.poll() is None else None
 
     def _is_up(self) -> bool:

@@ -50,16 +50,16 @@ def test_everything_killed_once_and_every_task_has_one_result(project: Project, 
     batch = Batch(project, many(FULL, check="test -f new.txt"))
     with model(writes()) as server:
         driver = batch.start(server.url, "--engine", "ray", "--address", cluster.address, "--jobs", "4")
-        wait_for(lambda: len(batch.rows()) >= FULL // 10, 120)
+        wait_for(lambda: len(batch.rows()) >= FULL // 10, 300)
         assert len(cluster.nurseries()) <= 4  # a worker process for each core, however often its task waits
         wait_for(cluster.task_processes)
         kill(next(iter(cluster.task_processes()), 0) or 2**22)
-        wait_for(lambda: len(batch.rows()) >= FULL // 5, 120)
+        wait_for(lambda: len(batch.rows()) >= FULL // 5, 300)
         wait_for(cluster.nurseries)
         kill(next(iter(cluster.nurseries().values())))
-        wait_for(lambda: len(batch.rows()) >= FULL * 3 // 10, 120)
+        wait_for(lambda: len(batch.rows()) >= FULL * 3 // 10, 300)
         cluster.kill_node(node)
-        wait_for(lambda: len(batch.rows()) >= FULL // 2, 240)
+        wait_for(lambda: len(batch.rows()) >= FULL // 2, 600)
         driver.kill()
         driver.communicate()
         cluster.nothing_left()  # the job ends with its driver
@@ -138,7 +138,7 @@ def test_ctrl_c_twice_cancels_everywhere(project: Project, cluster: Cluster) -> 
     batch = Batch(project, many(4))
     with model(lambda _request: {"text": "never " * 1000, "delay": 60}) as server:
         driver = batch.start(server.url, "--engine", "ray", "--address", cluster.address, "--jobs", "4")
-        wait_for(lambda: len(server.chats) >= 2, 120)
+        wait_for(lambda: len(server.chats) >= 2, 300)
         wait_for(lambda: _status(batch).get("waiting") == 2)
         assert len(_status(batch)["running"]) == 2
         assert "waiting for a node" in project.coder("batch", "status", str(batch.out)).stdout
@@ -146,7 +146,7 @@ def test_ctrl_c_twice_cancels_everywhere(project: Project, cluster: Cluster) -> 
         wait_for(lambda: _status(batch).get("stopped") == "interrupted")
         assert cluster.task_processes()
         driver.send_signal(signal.SIGINT)
-        out, err = driver.communicate(timeout=120)
+        out, err = driver.communicate(timeout=300)
     assert (driver.returncode, "Cancelled" in out, "Traceback" in err) == (130, True, False), err
     assert batch.rows() == []
     batch.nothing_left()
@@ -186,9 +186,9 @@ def test_ctrl_c_once_finishes_what_runs_and_limits_hold_across_nodes(
         assert few < 6
         words = ["--engine", "ray", "--address", cluster.address, "--jobs", "1", "--resume"]
         driver = batch.start(server.url, *words)
-        wait_for(lambda: len(_status(batch).get("running", [])) == 1 and not _status(batch)["ended"], 120)
+        wait_for(lambda: len(_status(batch).get("running", [])) == 1 and not _status(batch)["ended"], 300)
         driver.send_signal(signal.SIGINT)
-        out, _ = driver.communicate(timeout=120)
+        out, _ = driver.communicate(timeout=300)
         assert (driver.returncode, "Interrupted" in out) == (130, True)
         cluster.nothing_left()
         assert few < len(batch.by_id()) < 6
@@ -202,10 +202,10 @@ def test_a_hub_that_dies_ends_the_batch_with_a_sentence(project: Project, cluste
     batch = Batch(project, many(2))
     with model(lambda _request: {"text": "never " * 1000, "delay": 60}) as server:
         driver = batch.start(server.url, "--engine", "ray", "--address", cluster.address)
-        wait_for(lambda: len(server.chats) >= 2, 120)
+        wait_for(lambda: len(server.chats) >= 2, 300)
         (hub,) = cluster.hubs()
         kill(hub)
-        out, err = driver.communicate(timeout=120)
+        out, err = driver.communicate(timeout=300)
     assert (driver.returncode, "The cluster is gone" in out, "--resume" in out) == (1, True, True), out + err
     assert (batch.rows(), "Traceback" in err) == ([], False), err
     batch.nothing_left()
