@@ -18,7 +18,7 @@ import pytest
 from batch.batch_kit import FULL, Batch, make_repository, model, wait_for, writes
 from coder.batch.status import Progress, Running
 from coder.cli.batch_table import Display
-from coder.texts import Texts
+from coder.texts import Language, Texts
 from kit.driving import Project
 
 TASK: dict[str, Any] = {"id": "one", "prompt": "write the file", "cwd": "."}
@@ -261,7 +261,36 @@ def test_a_ctrl_c_that_the_terminal_echoes_leaves_the_table_whole(
     pyte.Stream(screen).feed(shown.getvalue().replace("\n", "\r\n"))
     lines = [line.rstrip() for line in screen.display if line.strip()]
     assert lines[0].startswith("0 of 5 done · finishing what runs")
-    assert [line.split()[0] for line in lines[1:]] == ["one"]
+    assert [line.split()[0] for line in lines if "one" in line or "of 5" in line] == ["0", "one"]
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+@pytest.mark.parametrize(("width", "height"), [(44, 24), (80, 8), (30, 5)])
+def test_the_table_fits_the_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lang: Language, width: int, height: int
+) -> None:
+    """Drawn over, not piled up: the summary with its numbers, and of every row the time."""
+    import io
+
+    import pyte
+
+    shown = io.StringIO()
+    monkeypatch.setattr(shown, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stdout", shown)
+    for name, value in (("TERM", "xterm"), ("COLUMNS", str(width)), ("LINES", str(height))):
+        monkeypatch.setenv(name, value)
+    display = Display(tmp_path, Texts(lang))
+    running = [Running(f"migrate-the-service-number-{n}", 1, 11.9) for n in range(14)]
+    screen = pyte.HistoryScreen(width, height)
+    for done in range(3):
+        display.show(Progress(total=30, done=done, succeeded=done, cost=0.1, running=running), [])
+    pyte.Stream(screen).feed(shown.getvalue().replace("\n", "\r\n"))
+    lines = [line.rstrip() for line in screen.display if line.strip()]
+    assert not screen.history.top
+    assert "$0.1000" in "".join(lines)
+    rows = [line for line in lines if "number-" in line]
+    assert bool(rows) == (height > 5)
+    assert all("11.9s" in row for row in rows)
 
 
 PRICES = {"scripted": {"input": 10.0, "output": 10.0}}

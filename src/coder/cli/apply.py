@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import sys
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -26,6 +27,8 @@ from coder.texts import Texts
 
 _NAME = "patch.diff"
 _NOT_APPLIED = ("error:", "denied:")
+# Of git's own lines, which no line of a file can be taken for: a hunk's have a sign before them.
+_NOT_TEXT = re.compile(r"^(?:GIT binary patch|(?:new|old|new file|deleted file) mode 120000)$", re.MULTILINE)
 
 
 def run(arguments: list[str]) -> int:
@@ -41,7 +44,7 @@ def run(arguments: list[str]) -> int:
         patch = data.decode("utf-8")
     except UnicodeDecodeError:
         patch = ""
-    if not patch or "\nGIT binary patch\n" in patch:
+    if not patch or _NOT_TEXT.search(patch):
         raise UsageError("batch.binary_patch", file=file)
     options = msgspec.structs.replace(
         options_from(chosen),

@@ -12,9 +12,11 @@ from coder.batch.status import Progress, Status
 from coder.cli.common import columns
 from coder.cli.streams import redirect_stdout_to_devnull
 from coder.terminal.render.sanitize import flat
+from coder.terminal.render.width import clip, clip_left, plain, text_width
 from coder.texts import Texts, shortened
 
 _MOST_ROWS = 12
+_BETWEEN = " · "
 
 
 class Display:
@@ -57,9 +59,12 @@ class Display:
         print(say("batch.written", directory=self._directory))
 
     def _table(self, progress: Progress) -> list[str]:
-        width = shutil.get_terminal_size().columns - 1
-        lines = [summary(progress, self._texts), *running_lines(progress, self._texts)]
-        return [shortened(line, max(10, width)) for line in lines]
+        size = shutil.get_terminal_size()
+        width = max(10, size.columns - 1)
+        head = _packed(summary(progress, self._texts), width)
+        # What is higher than the screen cannot be drawn over: it would pile up above.
+        rows = running_lines(progress, self._texts, size.lines - len(head) - 2, width)
+        return [plain(clip([("", line)], width)) for line in [*head, *rows]][: max(1, size.lines - 1)]
 
 
 def status_lines(status: Status, directory: Path, texts: Texts) -> list[str]:
@@ -95,17 +100,37 @@ def summary(progress: Progress, texts: Texts) -> str:
         parts.append(say("batch.lost", n=progress.lost))
     if progress.stopped and not progress.ended:  # where a narrow terminal does not cut it off
         parts.insert(1, say(f"batch.stopping.{progress.stopped}"))
-    return " · ".join(parts)
+    return _BETWEEN.join(parts)
 
 
-def running_lines(progress: Progress, texts: Texts) -> list[str]:
-    rows = [
-        (f"  {one.id}", texts.say("batch.attempt", n=one.attempt), _duration(one.seconds), f"${one.cost:.4f}")
-        for one in progress.running[:_MOST_ROWS]
-    ]
-    lines = columns(rows) if rows else []
-    if len(progress.running) > _MOST_ROWS:
-        lines.append(texts.say("batch.more", n=len(progress.running) - _MOST_ROWS))
+def _packed(parts: str, width: int) -> list[str]:
+    """A summary in as many lines as it needs."""
+    lines: list[str] = []
+    for part in parts.split(_BETWEEN):
+        longer = f"{lines[-1]}{_BETWEEN}{part}" if lines else part
+        lines[-1:] = [longer] if text_width(longer) <= width else [*lines[-1:], part]
+    return lines
+
+
+def running_lines(progress: Progress, texts: Texts, most: int = _MOST_ROWS, width: int = 1000) -> list[str]:
+    """`most` rows of at most `width` columns: an id that is too long loses its beginning."""
+    running = progress.running[: max(1, min(most, _MOST_ROWS))]
+    if not running:
+        return []
+    told = columns(
+        [
+            (
+                _duration(one.seconds),
+                f"${one.cost:.4f}" if progress.cost else "",
+                texts.say("batch.attempt", n=one.attempt) if one.attempt > 1 else "",
+            )
+            for one in running
+        ]
+    )
+    room = max(8, width - 4 - max(map(text_width, told)))
+    lines = columns([(f"  {clip_left(one.id, room)}", rest) for one, rest in zip(running, told, strict=True)])
+    if len(progress.running) > len(running):
+        lines.append(texts.say("batch.more", n=len(progress.running) - len(running)))
     return lines
 
 

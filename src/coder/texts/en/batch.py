@@ -83,8 +83,8 @@ TEXTS: dict[str, str] = {
     # apply and compare
     "batch.no_patch": "There is no patch at {file}: {why}.",
     "batch.empty_patch": "{file} is empty: the task changed nothing.",
-    "batch.binary_patch": "{file} changes files that are not text, which cannot be shown for approval; "
-    "`git apply {file}` applies it.",
+    "batch.binary_patch": "{file} changes links or files that are not text, which cannot be shown for "
+    "approval; `git apply {file}` applies it.",
     "batch.apply_this": "Apply {file}.",
     "batch.applied": "The patch is applied. `coder --continue`, then /undo, takes it back.",
     "batch.not_applied": "The patch was not applied.",

@@ -74,7 +74,7 @@ TEXTS: dict[str, str] = {
     "batch.died": "它的主进程已不在：`coder batch TASKS.jsonl --out {directory} --resume` 可继续。",
     "batch.no_patch": "{file} 处没有补丁：{why}。",
     "batch.empty_patch": "{file} 是空的：该任务没有改动任何内容。",
-    "batch.binary_patch": "{file} 改动了非文本文件，无法展示以供批准；可用 `git apply {file}` 应用它。",
+    "batch.binary_patch": "{file} 改动了链接或非文本文件，无法展示以供批准；可用 `git apply {file}` 应用它。",
     "batch.apply_this": "应用 {file}。",
     "batch.applied": "补丁已应用。`coder --continue` 后用 /undo 可撤回。",
     "batch.not_applied": "补丁没有应用。",
