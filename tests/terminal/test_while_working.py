@@ -90,6 +90,7 @@ def test_a_message_that_comes_with_the_answer_is_answered_in_the_same_turn(proje
         gate.open()
         terminal.until("second")
         terminal.until_idle()
+        assert "first\n\n› and more\nsecond\n" in terminal.text
     assert messages(server)[-1] == "and more"
     assert len(project.of_type("turn_end")) == 1
     assert [entry["content"] for entry in project.of_type("note")] == ["and more"]

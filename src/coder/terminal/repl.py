@@ -107,7 +107,7 @@ class Repl:
         self.throttle = Throttle(self._draw)
         self.questions = QuestionQueue()
         self._first_input = ""  # given on the command line; sent below the session's heading
-        self.outbox = Outbox(self.state, self.editor, engine.submit, self._send, self._echo_apart)
+        self.outbox = Outbox(self.state, self.editor, engine.submit, self._send, self._echo_prompt)
         engine.lend_terminal(partial(self.live_region.lent, self.draw_now))
         self._last_input = ""  # put back into the editor if the engine refuses it
         self._beside: list[str] = []  # commands asked while a turn runs
