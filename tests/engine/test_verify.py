@@ -40,9 +40,9 @@ def gradle(project: Project, body: str) -> None:
     path.chmod(0o755)
 
 
-def play(project: Project, answers: list[Any], text: str = "do it", **options: Any) -> Driver:
+def play(project: Project, answers: list[Any], *texts: str, **options: Any) -> Driver:
     with ScriptedServer(answers) as server:
-        driver = drive(project, server.url, [text], **{"mode": "auto-edit", **options})
+        driver = drive(project, server.url, texts or ["do it"], **{"mode": "auto-edit", **options})
         driver.chats = server.chats
     return driver
 
@@ -199,13 +199,15 @@ def test_what_a_command_changed_after_a_passed_check_is_told(project: Project) -
 )
 def test_a_fault_of_the_environment_is_not_retried(project: Project, body: str, why: str) -> None:
     gradle(project, body)
-    driver = play(project, EDIT_AND_ANSWER)
+    driver = play(project, [*EDIT_AND_ANSWER, {"text": "ok"}], "do it", "go on")
     assert states(driver) == ["started", "gave_up"]
     told = of(driver.seen, VerifyChanged)[-1].text
     assert "best-effort" in told
     assert why in told
     assert of(driver.seen, TurnEnded)[0].verification.status == "not_run"
-    assert len(driver.chats) == 2
+    assert [len(chat["messages"]) for chat in driver.chats] == [2, 4, 6]
+    told = driver.chats[-1]["messages"][-1]["content"]
+    assert f"\nAfter your last answer `./gradlew test` ran, but checked nothing: {why}.\n" in told
 
 
 def test_a_missing_module_that_the_edit_asks_for_is_the_model_s(project: Project) -> None:
@@ -325,8 +327,12 @@ def test_a_named_command_that_is_not_listed_is_refused_and_not_replaced(
 ) -> None:
     project.configure(approval={"auto_approve_ask": True})
     gradle(project, "touch was-run")
-    driver = play(project, EDIT_AND_ANSWER, text, mode=mode)
+    driver = play(project, [*EDIT_AND_ANSWER, {"text": "ok"}], text, "go on", mode=mode)
     assert states(driver) == ["skipped"]
+    assert (
+        "nothing was checked: `make check` does not run by itself"
+        in driver.chats[-1]["messages"][-1]["content"]
+    )
     assert not (project.cwd / "was-run").exists()
     (said,) = [e.text for e in of(driver.seen, Notice) if "make check" in e.text]
     assert "cargo test" in said

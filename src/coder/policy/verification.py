@@ -31,10 +31,11 @@ _PYTHON = r"(?:[\w./-]+/)?python[\d.]*"
 _PYTEST_FLAGS = (
     r"(?: (?:-q+|-v+|-[xls]|-r\w+|--quiet|--verbose|--tb=\w+|--color=\w+|--no-header|--maxfail=\d+))*"
 )
-# A part of the suite: pytest by name or from the project's environment, then files and tests.
+# A part of the suite: pytest by name or from the project's environment, then files and tests, or words of
+# their names.
 _NARROW = (
     rf"(?:(?:\.venv|venv)/bin/)?(?:pytest|python3? -m pytest){_PYTEST_FLAGS}"
-    r"((?: [\w.][\w./-]*(?:::[\w\[\]-]+)*)*)" + _PYTEST_FLAGS
+    r"((?: [\w.][\w./-]*(?:::[\w\[\]-]+)*)*)" + _PYTEST_FLAGS + r"""(?: -k (?:\w+|"[\w ]+"|'[\w ]+'))?"""
 )
 _MAVEN_FLAGS = r"(?: (?:-q|-B|-ntp|--quiet|--batch-mode|--no-transfer-progress))*"
 _GRADLE_FLAGS = r"(?: (?:-q|--quiet|--info|--no-daemon|--offline|--console=\w+))*"

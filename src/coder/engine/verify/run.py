@@ -64,6 +64,11 @@ async def verify_edits(session: Session, turn: Turn) -> bool:
         for command in choice.refused:
             agent.emit(Notice(Phrase("verify.not_listed", command=command, listed=listed), "warning"))
     if not choice.command:
+        if choice.refused:
+            names = ", ".join(f"`{command}`" for command in choice.refused)
+            session.tell_next(
+                f"After your last answer nothing was checked: {names} does not run by itself, only with bash."
+            )
         why = Phrase("verify.unlisted" if choice.refused else "verify.skipped")
         return _not_run(session, turn, why, choice.refused)
     if not await _may_run(session, choice.command):
@@ -155,6 +160,7 @@ async def _attempt(session: Session, turn: Turn, command: str) -> bool:
     if why := environment_fault(command, result, agent.root, turn.edited):
         phrase = Phrase("verify.environment", command=command, why=why)
         ended("gave_up", phrase, str(phrase))
+        session.tell_next(f"After your last answer `{command}` ran, but checked nothing: {why}.")
         return False
     now, before = failing(result), turn.checked_before.get(command)
     session.checked[command] = now
