@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 
 import pytest
@@ -301,6 +302,11 @@ def test_old_outputs_are_shortened_before_anything_is_summarised(project: Projec
     assert [e["meta"].get("kind") for e in project.of_type("compaction")] == ["shorten"]
     tool = next(m for m in driver.chats[-1]["messages"] if m["role"] == "tool")
     assert "characters left out" in tool["content"]
+    head, _, tail = tool["content"].partition("[…")
+    assert head.endswith("of the file\n")
+    assert re.match(r"\d+\tline \d+ of the file\n", tail.partition("\n")[2])
+    number, line = tail.partition("\n")[2].split()[:3:2]
+    assert int(number) == int(line) + 1
     path = tool["content"].split("as you saw it is in ")[1].split(" …")[0]
     with open(path, encoding="utf-8") as file:  # noqa: PTH123 - a path out of a message
         assert "line 350 of the file" in file.read()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from coder.process.output import both_ends
 from coder.protocol.messages import INSTRUCTIONS, Message, head_length
 
 # A summary request must itself fit: items of the transcript are cut to this many characters, an earlier
@@ -122,10 +123,10 @@ def shortened_outputs(messages: Sequence[Message], file_of: Callable[[int], str]
     """Long tool outputs, by index, shortened to head, tail and a reference to the file."""
     found = []
     for index, message in enumerate(messages):
-        left_out = len(message.content) - 2 * _KEPT_OF_IT
         if message.role != "tool" or len(message.content) <= _LONG_OUTPUT:
             continue
-        head, tail = message.content[:_KEPT_OF_IT], message.content[-_KEPT_OF_IT:]
+        head, tail = both_ends(message.content, _KEPT_OF_IT)
+        left_out = len(message.content) - len(head) - len(tail)
         note = f"[… {left_out} characters left out; the result as you saw it is in {file_of(index)} …]"
         found.append((index, f"{head}\n{note}\n{tail}"))
     return found
@@ -163,5 +164,5 @@ def _lines(messages: Sequence[Message]) -> str:
 def _shortened(text: str) -> str:
     if len(text) <= _ITEM:
         return text
-    half = _ITEM // 2
-    return f"{text[:half]}\n[… {len(text) - _ITEM} characters left out …]\n{text[-half:]}"
+    head, tail = both_ends(text, _ITEM // 2)
+    return f"{head}\n[… {len(text) - len(head) - len(tail)} characters left out …]\n{tail}"

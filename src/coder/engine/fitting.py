@@ -12,6 +12,7 @@ from coder.context.conversation import message_bytes, message_tokens
 from coder.engine.session import Session
 from coder.fs.atomic import write_atomically
 from coder.fs.private import make_private
+from coder.process.output import both_ends
 from coder.protocol.messages import Image, Message, head_length
 from coder.texts import Phrase
 from coder.tools.base import ToolResult
@@ -73,8 +74,11 @@ def fitted(session: Session, result: ToolResult, waiting: int) -> ToolResult:
 
 
 def _ends(text: str, half: int, kept: str) -> str:
-    note = f"[… {len(text) - 2 * half} characters left out: the context window has no room for them{kept} …]"
-    return f"{text[:half]}\n{note}\n{text[len(text) - half :]}"
+    head, tail = both_ends(text, half)
+    left_out = len(text) - len(head) - len(tail)
+    return (
+        f"{head}\n[… {left_out} characters left out: the context window has no room for them{kept} …]\n{tail}"
+    )
 
 
 def kept_whole(session: Session, text: str) -> str:

@@ -82,6 +82,14 @@ def whole_lines(head: bytes, tail: bytes) -> tuple[bytes, bytes]:
     return head[:end] or head, tail[start + 1 :]
 
 
+def both_ends(text: str, half: int) -> tuple[str, str]:
+    """The first and last `half` characters, in whole lines where `whole_lines` finds them: a part of a line
+    number would be read as another number."""
+    first, last = text[:half].encode("utf-8", "surrogatepass"), text[len(text) - half :]
+    first, end = whole_lines(first, last.encode("utf-8", "surrogatepass"))
+    return first.decode("utf-8", "surrogatepass").removesuffix("\n"), end.decode("utf-8", "surrogatepass")
+
+
 def _size(text: str) -> int:
     return len(text.encode("utf-8", "replace"))
 
