@@ -49,8 +49,8 @@ def task_of(instance: dict[str, Any], repos: Path | None, setup: str, python: st
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("instances", type=Path)
-    parser.add_argument("--repos", type=Path)
+    parser.add_argument("instances", type=Path, help="a file of instances, one JSON object a line")
+    parser.add_argument("--repos", type=Path, help="the folder of clones, owner__name each")
     parser.add_argument("--setup", default="", help="a command before every task")
     parser.add_argument(
         "--python", default="python3", help="which runs the tests, e.g. one that --setup made"

@@ -211,6 +211,12 @@ def test_a_word_too_many_is_not_called_an_option(project: Project) -> None:
     assert "no option --wat" in project.coder("explain", "git status", "--wat").stderr
 
 
+def test_a_mistyped_subcommand_is_told_all_that_it_may_be(project: Project) -> None:
+    done = project.coder("modles")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "did you mean modes, models?" in done.stderr
+
+
 @pytest.mark.parametrize("limit", ["0", "-3", "x"])
 def test_a_limit_is_a_number_from_one_on(two: Project, limit: str) -> None:
     done = two.coder("sessions", f"--limit={limit}")

@@ -101,10 +101,10 @@ def _refuse_near_misses(chosen: argparse.Namespace) -> None:
         return
     from difflib import get_close_matches
 
-    near = get_close_matches(chosen.words[0], SUBCOMMANDS, n=1, cutoff=0.8)
+    near = get_close_matches(chosen.words[0], SUBCOMMANDS, n=2, cutoff=0.8)
     if near:
         word = chosen.words[0]
-        raise UsageError("cli.near_miss", word=word, near=near[0])
+        raise UsageError("cli.near_miss", word=word, near=", ".join(near))
 
 
 def _subcommand(name: str, arguments: list[str]) -> int:
