@@ -76,6 +76,29 @@ def test_no_value_of_a_stream_is_too_odd(wire: str, odd: Any) -> None:
     assert usage is None or not any(isinstance(n, bool) for n in msgspec.structs.astuple(usage))
 
 
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_character_cut_apart_comes_whole(wire: str) -> None:
+    """As servers in JavaScript cut it: half of a surrogate pair in each event."""
+    said = "a😀b😀"
+    call = {"name": "write", "arguments": {"content": said}, "id": "c"}
+    whole = b"".join(event for _, event in stream_of(wire, {"text": said, "calls": [call], "chunk": 1}))
+    events = whole.split(b"\n\n")
+    halves = [
+        half
+        for event in events
+        for half in (
+            [event.replace("😀".encode(), half) for half in (rb"\ud83d", rb"\ude00")]
+            if event.count("😀".encode()) == 1
+            else [event]
+        )
+    ]
+    assert len(halves) > len(events)
+    body = b"\n\n".join(halves).decode()
+    (chunks,), _ = talk(wire, [{"body": body, "headers": {"Content-Type": "text/event-stream"}}])
+    assert text_of(chunks) == said
+    assert calls_of(chunks) == [("write", {"content": said})]
+
+
 @pytest.mark.parametrize("wire", NATIVE)
 def test_sources_are_citations(wire: str) -> None:
     (chunks,), _ = talk(wire, [{"text": "so", "sources": [("A page", "https://a.example/x")]}])

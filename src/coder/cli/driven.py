@@ -15,6 +15,7 @@ from coder.cli.once import GuardedOutput, StatusReader, StreamJsonOutput, opened
 from coder.config.provider import Provider
 from coder.engine.engine import Engine
 from coder.engine.setup import Options, Settings
+from coder.protocol.base import whole_characters
 from coder.protocol.events import (
     AnyEvent,
     ApprovalRequested,
@@ -88,7 +89,7 @@ async def run_driven(
 
 
 def _op(line: bytes) -> AnyOp:
-    """Raises what the decoders raise. JavaScript sends the halves of characters that it has cut apart."""
+    """Raises what the decoders raise."""
     try:
         return _DECODER.decode(line)
     except msgspec.ValidationError:
@@ -96,10 +97,7 @@ def _op(line: bytes) -> AnyOp:
     except msgspec.DecodeError:
         if b"\\ud" not in line.lower():
             raise
-    import json
-
-    whole = json.dumps(json.loads(line), ensure_ascii=False).encode("utf-8", "replace")
-    return _DECODER.decode(whole)
+    return _DECODER.decode(whole_characters(line))
 
 
 _DECODER: msgspec.json.Decoder[AnyOp] = msgspec.json.Decoder(AnyOp)

@@ -14,6 +14,7 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from coder.mcp.shapes import Json, McpFault, single_line
+from coder.protocol.base import whole_characters
 from coder.rpc.peer import (
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
@@ -83,14 +84,10 @@ def decode(data: bytes) -> list[Json]:
 
 
 def _decode_leniently(data: bytes) -> Any:
-    """JavaScript cuts text in the middle of a character and sends the half, which is no Unicode."""
     if data.lstrip()[:1] not in (b"{", b"["):
         return None
-    import json
-
     try:
-        text = json.dumps(json.loads(data), ensure_ascii=False)
-        return msgspec.json.decode(text.encode("utf-8", "replace"))
+        return msgspec.json.decode(whole_characters(data))
     except (ValueError, RecursionError, msgspec.DecodeError):
         return None
 

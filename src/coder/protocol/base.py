@@ -28,6 +28,14 @@ class Event(msgspec.Struct, frozen=True, tag_field="event", tag=snake):
     """Base of all events; the JSON form names the kind in `event`."""
 
 
+def whole_characters(data: str | bytes) -> bytes:
+    """JSON without the halves of characters that JavaScript leaves where it cuts text, which are no Unicode.
+    Raises `ValueError`, `RecursionError`."""
+    import json
+
+    return json.dumps(json.loads(data), ensure_ascii=False).encode("utf-8", "replace")
+
+
 def lenient(meta: dict[str, Any], form: type[_Struct]) -> _Struct:
     """Lenient parsing of other versions' entries: a missing or mistyped field counts as empty."""
     fields: dict[str, Any] = {}

@@ -6,6 +6,7 @@ Loaded when the response has come, so that the request goes out sooner.
 from __future__ import annotations
 
 import os
+import re
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any, Protocol
@@ -15,10 +16,13 @@ import msgspec
 from coder.model.arguments import call_ready
 from coder.model.base import CallDelta, CallReady, Chunk, CitationFound, Completed, ReasoningDelta, TextDelta
 from coder.model.http.sse import SseParser
+from coder.protocol.base import whole_characters
 from coder.protocol.messages import Opaque
 from coder.protocol.usage import Usage
 
 _decode = msgspec.json.decode
+_FIRST_HALF = r'(?<!\\)\\u[dD][89abAB][0-9a-fA-F]{2}(?=")'  # at the end of a JSON text
+_SECOND_HALF = r'"(?=\\u[dD][c-fC-F])'  # at its beginning
 _MOST_TOKENS = 1 << 40  # what is more was not counted by anyone
 
 
@@ -113,6 +117,7 @@ class EventReader:
         self._parser = SseParser()
         self.good = 0
         self.sample = ""  # of undecodable data
+        self._half = ""  # of a character, with which a text of an earlier event ended
 
     def read(self, data: bytes, answer: AnswerStream) -> bool:
         texts = self._parser.feed(data) if data else self._parser.finish()
@@ -133,11 +138,33 @@ class EventReader:
         try:
             event = _decode(text)
         except (msgspec.DecodeError, RecursionError, UnicodeError):
-            self.sample = self.sample or text[:2000]
-            return False
+            try:
+                event = decoded(self._joined(text))
+            except (msgspec.DecodeError, ValueError, RecursionError):
+                self.sample = self.sample or text[:2000]
+                return False
         self.good += 1
         answer.event(event)
         return True
+
+    def _joined(self, text: str) -> str:
+        """With what an earlier event had of the character that a text begins with, and without what it has
+        of one that the next begins with: servers in JavaScript cut between the two."""
+        if self._half and (found := re.search(_SECOND_HALF, text)):
+            text = text[: found.end()] + self._half + text[found.end() :]
+            self._half = ""
+        if found := re.search(_FIRST_HALF, text):
+            self._half = found.group()
+            text = text[: found.start()] + text[found.end() :]
+        return text
+
+
+def decoded(text: str | bytes) -> Any:
+    """Also with halves of characters in it. Raises `msgspec.DecodeError`, `ValueError`, `RecursionError`."""
+    try:
+        return _decode(text)
+    except msgspec.DecodeError:
+        return _decode(whole_characters(text))
 
 
 async def first_bytes(body: AsyncIterator[bytes]) -> bytes:

@@ -237,10 +237,11 @@ class HttpWire(ABC):
     def _read_whole(self, body: bytes, answer: AnswerStream, model: str) -> None:
         """A response that is not streamed although a stream was requested."""
         from coder.model import errors
+        from coder.model.wires.answer_stream import decoded
 
         try:
-            data = _decode(body)
-        except (msgspec.DecodeError, RecursionError, UnicodeError):
+            data = decoded(body)
+        except (msgspec.DecodeError, ValueError, RecursionError):
             if body.lstrip()[:1] == b"{":  # truncated JSON
                 raise errors.broken(self._shown, Phrase("fault.json_cut")) from None
             raise errors.not_a_model(self._shown, body, self._secrets(), retryable=not body) from None
