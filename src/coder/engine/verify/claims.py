@@ -29,20 +29,23 @@ _TESTS = (
 # Where they are: "the tests in tests/test_a.py and b.py".
 _PLACE = r"[\w./:\[\]-]+"
 _WHERE = rf"\s+(?:in|of|for|from|under)\s+(?:the\s+)?{_PLACE}(?:(?:,|\s+and)\s+{_PLACE}){{0,4}}"
-# A test file, or a command that runs tests, as the subject.
+# A test, its file, or a command that runs tests, as the subject.
 _NAMED = (
-    r"(?:(?:[\w.-]+/)*(?:tests?[\w-]*|[\w-]+[_.]test)\.\w+"
+    r"(?:(?:[\w.-]+/)*(?:tests?[\w-]*|[\w-]+[_.]test)\.\w+|test_\w+(?:\(\))?"
     rf"|(?:{_PLACE}\s+(?:-m\s+|run\s+)?)?(?:pytest|unittest|tox|nox)(?:\s+{_PLACE}){{0,6}}"
     rf"|(?:cargo|go|npm|pnpm|yarn|make|gradle|mvn)\s+(?:-\w+\s+|run\s+)?test(?:\s+[\w./:=-]+){{0,6}})"
 )
 _NOW = (
-    r"(?:\s+(?:now|all|still|also|again|successfully|cleanly|are|is|both|have|has|been|should've|run|ran|and"
-    r"|to)){0,6}"
+    r"(?:\s+(?:now|all|still|also|again|successfully|cleanly|fully|are|is|both|have|has|been|should've"
+    r"|were run|run|ran|and|to|continue[sd]?)){0,6}"
 )
 _CLAIMS = (
-    rf"\b{_TESTS}(?:\s+\([^)]*\)|\s+(?:in|for|under)\s+\S+)?{_NOW}\s+(?:pass(?:es|ed|ing)?|green|succeed(?:s|ed)?"
-    rf"|ok)\b(?!\s*(?:through|on to|in\b|along|down|[`'\[{{]|(?:an?|no|its|their|this|that|it|them)\b"
-    rf"|None|null|True|False|(?:the )?(?:value|argument|parameter|path|flag))|-)",
+    rf"\b{_TESTS}(?:\s+\([^)]*\)|\s+(?:in|for|under)\s+\S+|\s+and\s+(?:\w+\s+)?(?:checks?|lint(?:er)?|build))?"
+    rf"{_NOW}\s+(?:pass(?:es|ed|ing)?|green|succeed(?:s|ed)?|ok)\b"
+    rf"(?!\s*(?:through|on to|in\b|along|down|[`'\[{{]|(?:an?|no|its|their|this|that|it|them)\b"
+    rf"|None|null|True|False|(?:(?:the|wrong|right|same) )*(?:value|argument|parameter|path|flag|data)s?\b)"
+    rf"|-)",
+    rf"\b{_TESTS}\s+(?:run|ran)\s+(?:clean(?:ly)?|without (?:any )?(?:errors?|failures?))\b",
     # The verb ends its clause: "pytest passes options to plugins" is none.
     rf"(?<![\w/.-])(?:{_TESTS}{_WHERE}|`?{_NAMED}`?){_NOW}\s+(?:pass(?:es|ed)?|green|succeed(?:s|ed)?)"
     r"(?=\s*(?:$|[.,;:!)]|(?:now|again|too|here|cleanly|and|with|after)\b))",
@@ -58,7 +61,11 @@ _CLAIMS = (
     r"|都|也|全部|全|仍|依然|顺利|成功)*"
     r"(?:通过|跑通|绿了|全绿)(?!率|后|之后|前|之前|以后|时|的话|与否|条件|标准|命令|方式|这个|该|参数"
     r"|\s*[`A-Za-z])",
-    r"(?:运行|跑)(?:了|过)?[^，。；！？\n]{0,12}(?:测试|单测|用例)，(?:已经?|都|均|结果)*(?:全部|全都|均)?通过",
+    r"(?:运行|跑)(?:了|过)?[^，。；！？\n]{0,12}(?:测试|单测|用例)，(?:已经?|都|均|结果)*(?:全部|全都|均)?(?:通过|过了)",
+    r"(?:测试|单测|用例)(?:已经?|现在|全部|全都?|都|均)*过了",
+    r"测试结果[:：]\s*(?:\d+\s*/\s*\d+\s*)?(?:全部|均|都)*通过",
+    r"(?:pytest|unittest|(?:cargo|go|npm|pnpm|yarn|make) test)[^，。；！？\n]{0,16}[，,]?\s*(?:结果)?"
+    r"(?:(?:已经?|均|都|全部)+通过|通过(?=了|\s*(?:[。！，,；（(]|$)))(?!率|后|之后|前|之前|以后|时|的话|\s*[`A-Za-z])",
     r"(?:通过了?|跑通了?)(?:所有|全部|全量|现有|相关|单元|集成|\d+\s*个|的)*(?:测试|单测|用例)(?!后|之后|的"
     r"话|来|命令|验证|，请)",
 )
@@ -76,19 +83,26 @@ _NO_CLAIM = (
     r"|so the"
     r"|to (?:make|get|have|let|see|check|confirm|ensure|verify|keep)|make sure|ensure|ensures|confirm that"
     r"|check that"
-    r"|please|need(?:s|ed)?|want(?:s|ed)?|have to|has to|try|goal|previously|earlier|originally|used to"
+    r"|please|need(?:s|ed)?|want(?:s|ed)?|have to|has to|try|goal|previously(?![ -](?:fail|broken|red))"
+    r"|earlier|originally|used to|told|fails"
     r"|already passed"
     r"|did|does|do|you can|let me|i'll|next|todo|claim(?:s|ed)?|says?|said)\b",
     r"不|没|未|无法|尚|还未|别|勿|非|并非|难以",
     r"应该|应当|应能|应可|会|将|能|可以|可能|预计|预期|理应|想必|大概|或许|估计|希望|期望|争取|即可",
     r"如果|若|一旦|除非|直到|是否|能否|为了|以便|以使|使得|确保|保证|请|需要|需|须|必须|要求|让|使|等|待|之"
     r"前|此前|原先|原本|修改前|改动前"
-    r"|先前|以前|当|只要|才|后再|后即|声称|说|提示|部分|大部分|大多|多数|个别|有些|一些",
+    r"|先前|以前|当|只要|才|后再|后即|声称|说|提示|部分|大部分|大多|多数|个别|有些|一些|只有",
 )
 # Anywhere after the claim: what it leaves out.
 _BUT = (
     r"\b(?:except|excluding|apart from|other than|aside from|but (?:for|one|two|\d+)|all but)\b|除"
-    r"|\b(?:[1-9]\d*|one|two|three|some|others?)(?:\s+\w+)?\s+(?:still\s+)?fail"
+    r"|\b(?:[1-9]\d*|one|two|three|some|others?)(?:\s+\w+)?\s+(?:still\s+)?fail|\bbut\b.*\bfail"
+)
+# The time after the turn's own change is now.
+_SINCE = (
+    r"\bafter\s+(?:(?:the|this|these|those|that|my|all)\s+)*"
+    r"(?:(?:change|fix|edit|update|patch|refactor)(?:e?s|ing)?"
+    r"|(?:chang|fix|updat|add|correct|adjust|edit|refactor)ing\b[^,;]{0,60}(?=,))"
 )
 
 
@@ -122,7 +136,8 @@ def _weakened(sentence: str, found: re.Match[str]) -> bool:
     )
     before = sentence[max(0, clause_start) : found.end()]
     after = re.split(r"[,，;；:：]|\b(?:and|but|so|with|including)\b|但", sentence[found.end() :])[0]
-    if any(re.search(pattern, f"{before}{after}", re.IGNORECASE) for pattern in _NO_CLAIM):
+    around = re.sub(_SINCE, "", f"{before}{after}", flags=re.IGNORECASE)
+    if any(re.search(pattern, around, re.IGNORECASE) for pattern in _NO_CLAIM):
         return True
     counts = re.search(r"(\d+)\s*(?:/|of|out of)\s*(?:the\s+)?(\d+)", sentence[max(0, clause_start) :])
     if counts and int(counts[1]) != int(counts[2]):
