@@ -235,6 +235,18 @@ def test_an_undo_of_an_early_turn_that_was_cut_off_is_finished_first(tmp_path: P
     assert sorted(world(root)) == ["two"]
 
 
+def test_an_undo_of_an_early_turn_that_was_cut_off_leaves_what_a_later_one_made_again(tmp_path: Path) -> None:
+    path, journal = in_turns(tmp_path, lambda _: b"new\n", lambda _: None, lambda _: b"new\n")
+    other = path.with_name("other")
+    other.write_bytes(b"x")
+    journal.begin_turn(1)
+    journal.before_change(other, b"y")
+    journal.files.begin(UNDOING, 1, journal.files.changes(journal.files.turn(1))[1:])
+    (outcome,) = UndoJournal(journal.directory).undo_turns(1)  # it was killed before it changed anything
+    assert (outcome.turn, outcome.conflicts, outcome.removed) == (1, [], [])
+    assert path.read_bytes() == b"new\n"
+
+
 # as typed
 
 

@@ -342,7 +342,10 @@ class UndoJournal:
         begun = self.files.begun(UNDOING)
         turns = [*self.files.turns(), *(turn for turn in begun if turn >= REVIEWS)]
         for turn in sorted(turns, key=lambda turn: (turn in begun, turn), reverse=True):
-            yield _Task(turn, self.files.changes(self.files.turn(turn)), UNDOING, begun.get(turn, []))
+            if turn in begun and turn < REVIEWS:  # it may have been undone alone, before later turns
+                yield from self._alone(turn)
+            else:
+                yield _Task(turn, self.files.changes(self.files.turn(turn)), UNDOING, begun.get(turn, []))
 
     def _recover_interrupted(self) -> None:
         """Clean up after a kill."""
