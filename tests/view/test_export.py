@@ -149,6 +149,21 @@ def test_code_in_an_answer_stays_as_it_is_in_markdown(project: Project, tmp_path
     assert not markup_of(text)
 
 
+def test_code_by_indentation_is_fenced_in_markdown(project: Project, tmp_path: Path) -> None:
+    """Other readers take it for the rest of a paragraph, a footnote or a list; those in quotes end
+    elsewhere."""
+    image = "![x](http://example.org/x)"
+    answer = f"[a]: /b\n    {image}\n\nSee[^1]\n\n[^1]: a note\n\n    {image}\n    <img src=x>"
+    quoted = f"> ~~~\n       > {image}\n> {image}\n> ~~~"
+    session = recorded(project, [{"text": answer}, {"text": quoted}], "one", "two")
+    file = tmp_path / "out.md"
+    project.coder("export", session, "--md", str(file))
+    text = file.read_text(encoding="utf-8")
+    assert f"[a]: /b\n```\n{image}\n```\n" in text
+    assert f"[^1]: a note\n\n```\n{image}\n<img src=x>\n```\n" in text
+    assert text.count(image) == 2
+
+
 def test_what_was_said_while_it_worked_is_told(project: Project, tmp_path: Path) -> None:
     driver = during_a_call(
         project, [{"calls": [bash("true")]}, {"text": "done"}], Steer("call it <b>lead</b>\neverywhere")

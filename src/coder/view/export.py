@@ -158,16 +158,24 @@ def _fenced(text: str, language: str = "") -> str:
 
 def _answer(text: str) -> str:
     """Inert, with its code blocks as they are: nothing in them is markup. Where they are is read without
-    HTML, as there is none in what comes of it. One that is left open ends here, else it would turn inside
-    out whatever follows."""
+    HTML, as there is none in what comes of it. Where readers differ, it is no code: in quotes; or it is
+    fenced: what is code by its indentation may be the rest of a paragraph or footnote to others. A fence that
+    is left open ends here, else it would turn inside out whatever follows."""
     from markdown_it import MarkdownIt
 
     tokens = MarkdownIt("commonmark", {"html": False}).parse(f"{text}\n\nend")
-    code = [token for token in tokens if token.type in ("fence", "code_block") and token.map]
-    lines = {line for token in code for line in range(*(token.map or ()))}
-    shown = "\n".join(line if at in lines else _inert(line) for at, line in enumerate(text.split("\n")))
+    lines = text.split("\n")
+    shown = [_inert(line) for line in lines]
+    quotes = 0
+    for token in reversed(tokens):  # from the end: a fence adds lines
+        quotes += (token.type == "blockquote_close") - (token.type == "blockquote_open")
+        place = slice(*(token.map or (0, 0)))
+        if token.type == "fence" and not quotes:
+            shown[place] = lines[place]
+        elif token.type == "code_block" and token.level == 0:
+            shown[place] = _fenced(token.content).rstrip("\n").split("\n")
     left_open = tokens[-1].type == "fence" and tokens[-1].level == 0
-    return f"{shown}\n{tokens[-1].markup}" if left_open else shown
+    return "\n".join([*shown, tokens[-1].markup] if left_open else shown)
 
 
 def _inert(text: str) -> str:
