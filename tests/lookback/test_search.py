@@ -283,6 +283,16 @@ def test_links_and_undecodable_lines_are_passed_over(home: Path, directory: Path
     assert find(home, directory, "serval") == ["odd"]
 
 
+def test_a_directory_whose_name_is_not_utf_8(project: Project) -> None:
+    root = Path(os.fsdecode(os.fsencode(project.cwd) + b"/caf\xe9"))
+    write(root / ".coder" / "history", "a", [turn_of("ocelot", "one")])
+    (row,) = rows(project, "ocelot", "--cwd", str(root))
+    assert (row["session_id"], Path(row["directory"]).name) == ("a", "history")
+    done = project.coder("stats", "--json", "--cwd", str(root))
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["total"]["sessions"] == 1
+
+
 # Sessions end, records grow and are deleted, and every search has those that stay.
 _AT_ONCE = """
 import sys

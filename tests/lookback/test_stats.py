@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from records import event, turn_of, write
+from records import START, event, turn_of, write
 
 from coder.protocol import entries
 from coder.protocol.usage import Tokens
@@ -159,3 +159,12 @@ def test_nothing_recorded_and_numbers_beyond_reason(project: Project) -> None:
     write(history(project), "odd", [answer * 3, turn_of("a", "b")])
     assert stats(project)["total"]["turns"] == 1
     assert project.coder("stats").returncode == 0
+
+
+def test_days_before_the_clock_was_set(project: Project) -> None:
+    """Sessions without a time are counted on a day of their own, and early years are whole dates."""
+    timeless = turn_of("a", "b").replace(START.encode(), b"unknown")
+    write(history(project), "a", [timeless])
+    write(history(project), "b", [turn_of("a", "b").replace(START.encode(), b"0007-03-01T09:00:00.000Z")])
+    days = {day["day"]: day["sessions"] for day in stats(project)["days"]}
+    assert days == {"": 1, "7-03-01": 1}

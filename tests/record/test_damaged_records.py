@@ -93,6 +93,28 @@ def test_one_odd_entry_does_not_hide_the_sessions(project: Project, kind: str) -
     assert "first" in done.stdout
 
 
+def test_a_line_nested_too_deep_is_skipped_by_every_reader(project: Project, tmp_path: Path) -> None:
+    nested: list[Any] = []
+    log_with(project, *START, {**HEAD, "type": "action", "meta": {"tool": "x", "input": nested}})
+    log = project.cwd / ".coder" / "history" / "s.jsonl"
+    log.write_bytes(log.read_bytes().replace(b"[]", b"[" * 5000 + b"]" * 5000))
+    for command in (["show", "s"], ["sessions"], ["sessions", "--search", "first"]):
+        done = project.coder(*command)
+        assert done.returncode == 0, done.stderr
+        assert "first" in done.stdout
+    for kind in ("--html", "--md"):
+        assert project.coder("export", "s", kind, str(tmp_path / "out")).returncode == 0
+        assert "first" in (tmp_path / "out").read_text(encoding="utf-8")
+    with ScriptedServer([{"text": "ok"}]) as server:
+        assert project.coder("--once", "hi", "--resume", "s", url=server.url).returncode == 0
+        assert "first" in str(server.chats[0]["messages"])
+
+
+def test_a_long_first_input_still_gives_the_session_its_title(project: Project) -> None:
+    log_with(project, START[0], {**START[1], "content": "look at this log\n" + "x" * 300_000})
+    assert "look at this log" in project.coder("sessions").stdout
+
+
 def test_snapshots_stay_out_of_commits_with_another_log_directory(project: Project, tmp_path: Path) -> None:
     """`.coder/.gitignore` is written with `--log-dir` too, as the snapshot still goes there."""
     with ScriptedServer([{"text": "ok"}]) as server:

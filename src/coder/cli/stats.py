@@ -17,6 +17,7 @@ from coder.cli.errors import Exit
 from coder.cli.search import indexing_shown, projects_of
 from coder.lookback.facts import ModelFacts
 from coder.lookback.stats import Figures, Stats, collect
+from coder.record.files import encode
 from coder.terminal.render.sanitize import flat, safe_json
 from coder.terminal.render.width import text_width
 from coder.texts import Texts
@@ -43,7 +44,7 @@ def run(arguments: list[str]) -> int:
     stats = collect(settings.home, directories, since, indexing_shown(settings.texts))
     roots = {project.history: project.root for project in projects}
     if chosen.json:
-        sys.stdout.write(safe_json(msgspec.json.encode(_as_json(stats, roots))).decode("utf-8") + "\n")
+        sys.stdout.write(safe_json(encode(_as_json(stats, roots))).decode("utf-8") + "\n")
         return Exit.ANSWERED
     if not stats.total.sessions:
         print(settings.texts.say("stats.none"))

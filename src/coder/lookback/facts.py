@@ -66,7 +66,7 @@ class FactCounter:
         now = seconds_of(event.ts)
         facts = self.facts
         if not facts.day and now:
-            facts.day = local_time(now)[:10]  # the person's own day
+            facts.day = local_time(now).partition(" ")[0]  # the person's own day
         self._count_request(event, now)
         match event.entry:
             case entries.SessionStart(model=model):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
@@ -76,13 +77,13 @@ def _add_directory(index: sqlite3.Connection, directory: str, since: str, stats:
     )
     decoder = msgspec.json.Decoder(Facts)
     counted: set[tuple[str, int]] = set()
-    for session, row in index.execute(query, (PART_BITS, directory)):
+    for session, row in index.execute(query, (PART_BITS, os.fsencode(directory))):
         facts = decoder.decode(row)
         if facts.day < since:
             continue
         day = stats.days.setdefault(facts.day, Figures())
         project = stats.projects.setdefault(directory, Figures())
-        for scope, figures in (("", stats.total), (facts.day, day), ("project", project)):
+        for scope, figures in (("total", stats.total), (facts.day, day), ("project", project)):
             if (scope, session) not in counted:
                 counted.add((scope, session))
                 figures.sessions += 1

@@ -72,6 +72,17 @@ class HistoryEvent(msgspec.Struct, frozen=True, dict=True):
         return call_id == f"todo_{self.turn}" and len(todos) == 1
 
 
+_DECODER = msgspec.json.Decoder(HistoryEvent)
+
+
+def decode_event(line: bytes) -> HistoryEvent | None:
+    """None for a line that is no event: torn, damaged, or nested deeper than can be read."""
+    try:
+        return _DECODER.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
 class StreamLine(msgspec.Struct, frozen=True):
     """A line of `--output stream-json` that is not recorded: `assistant_chunk`, `thought_chunk`,
     `assistant_restart`, `command_result`, `error`, `notice`."""

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from coder.protocol.entries import NAMES, AnyEntry, Instructions, ModeState, SessionEnd, SessionStart
-from coder.protocol.history import HistoryEvent
+from coder.protocol.history import HistoryEvent, decode_event
 from coder.record.sinks import HistorySink, close_sink
 
 
@@ -119,14 +119,11 @@ def read_log(path: Path) -> Iterator[HistoryEvent]:
 def numbered_log(path: Path, mentions: Sequence[bytes] = ()) -> Iterator[tuple[int, HistoryEvent]]:
     """As `read_log`, with line numbers. `mentions`: only lines with one of these in their beginning, where
     the type is; the others are not decoded."""
-    decoder = msgspec.json.Decoder(HistoryEvent)
     with path.open("rb") as file:
         for number, line in enumerate(file):
             if not line.endswith(b"\n"):
                 return
             if mentions and not any(text in line[:_TYPE_WITHIN] for text in mentions):
                 continue
-            try:
-                yield number, decoder.decode(line)
-            except (msgspec.DecodeError, UnicodeDecodeError):
-                continue
+            if (event := decode_event(line)) is not None:
+                yield number, event

@@ -16,12 +16,13 @@ import msgspec
 from coder.fs.atomic import write_atomically
 from coder.fs.safe_open import real_path
 from coder.protocol.entries import Command, SessionEnd, State, TurnEnd, TurnStart
-from coder.protocol.history import HistoryEvent, title_of
+from coder.protocol.history import decode_event, title_of
 from coder.protocol.messages import Message, ToolSpec, chat_messages
 from coder.record.files import RecordError, encode, valid_text
 
 _HEAD = 65536  # bytes of a log searched for its title
 _TAIL = 65536
+_LONGEST = 8 << 20  # bytes of a line: a first input may be a pasted or piped file
 
 
 class SessionInfo(msgspec.Struct, frozen=True):
@@ -165,9 +166,8 @@ def _info(path: Path, stat: os.stat_result) -> SessionInfo | None:
     except OSError:
         return None
     title, created_at, turns = "", "", 0
-    decoder = msgspec.json.Decoder(HistoryEvent)
     for line in head:
-        event = _event(decoder, line)
+        event = decode_event(line)
         if event is not None:
             created_at = created_at or event.ts
             entry = event.entry
@@ -178,14 +178,14 @@ def _info(path: Path, stat: os.stat_result) -> SessionInfo | None:
                 title = title_of(event.content)
                 break
     for line in reversed(tail.splitlines()):
-        event = _event(decoder, line)
+        event = decode_event(line)
         if event is not None:
             turns = event.turn
             if turns:
                 break
     return SessionInfo(
         session_id=path.stem,
-        title=_given_title(decoder, tail) or title,
+        title=_given_title(tail) or title,
         created_at=created_at,
         updated_at=stat.st_mtime,
         turns=turns,
@@ -193,29 +193,23 @@ def _info(path: Path, stat: os.stat_result) -> SessionInfo | None:
     )
 
 
-def _given_title(decoder: msgspec.json.Decoder[HistoryEvent], tail: bytes) -> str:
+def _given_title(tail: bytes) -> str:
     """The newest that `/rename` gave: the end of every turn and session repeats it."""
     for line in reversed(tail.splitlines()) if b'"title":"' in tail else ():
-        entry = event.entry if b'"title":"' in line and (event := _event(decoder, line)) else None
+        entry = event.entry if b'"title":"' in line and (event := decode_event(line)) else None
         if isinstance(entry, State | TurnEnd | SessionEnd) and entry.title:
             return title_of(entry.title)
     return ""
 
 
 def _first_lines(file: BinaryIO) -> Iterator[bytes]:
-    """Those within `_HEAD` bytes, not counting images, which are recorded before the input that has them."""
+    """Those that begin within `_HEAD` bytes, not counting images: they come before the input that has
+    them."""
     room = _HEAD
-    while room > 0 and (line := file.readline(room)):
+    while room > 0 and (line := file.readline(_LONGEST)):
         if b'"type":"image"' in line[:300]:
             while line and not line.endswith(b"\n"):
                 line = file.readline(1 << 20)
         else:
             room -= len(line)
             yield line
-
-
-def _event(decoder: msgspec.json.Decoder[HistoryEvent], line: bytes) -> HistoryEvent | None:
-    try:
-        return decoder.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None

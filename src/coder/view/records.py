@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import BinaryIO
 import msgspec
 
 from coder.protocol import entries
-from coder.protocol.history import HistoryEvent
+from coder.protocol.history import HistoryEvent, decode_event
 from coder.record.rewound import Rewinds
 from coder.record.turn_so_far import changes_of, request_of
 from coder.texts import one_line
@@ -79,15 +78,11 @@ def _line_start(file: BinaryIO, start: int) -> int:
 
 def _events(file: BinaryIO, at: int) -> Iterator[tuple[int, HistoryEvent | None, int]]:
     """Place, event (None for a line that does not decode) and end of each whole line."""
-    decoder = msgspec.json.Decoder(HistoryEvent)
     file.seek(at)
     for line in file:
         if not line.endswith(b"\n"):
             return
-        event = None
-        with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
-            event = decoder.decode(line)
-        yield at, event, at + len(line)
+        yield at, decode_event(line), at + len(line)
         at += len(line)
 
 

@@ -12,7 +12,7 @@ from typing import TypeVar
 from coder.fs.private import make_private
 from coder.texts import Fault
 
-_VERSION = 4  # of tables, tokens and facts: another one is rebuilt
+_VERSION = 5  # of tables, tokens and facts: another one is rebuilt
 _FILE = "index.db"
 _SUFFIXES = ("", "-wal", "-shm", "-journal")
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
@@ -33,7 +33,7 @@ PART_BITS = 24
 WORDS = ("said", "other")
 _TABLES = """
 CREATE TABLE session (
-  id INTEGER PRIMARY KEY, directory TEXT NOT NULL, name TEXT NOT NULL, size INTEGER NOT NULL,
+  id INTEGER PRIMARY KEY, directory BLOB NOT NULL, name TEXT NOT NULL, size INTEGER NOT NULL,
   mtime INTEGER NOT NULL, inode INTEGER NOT NULL, title TEXT NOT NULL, turns INTEGER NOT NULL,
   UNIQUE (directory, name));
 CREATE TABLE part (id INTEGER PRIMARY KEY, turn INTEGER NOT NULL, facts BLOB NOT NULL, body BLOB NOT NULL);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Collection, Iterable, Sequence
 from heapq import nsmallest
@@ -96,7 +97,7 @@ def _newest(
     if not parts:
         return []
     query = "SELECT mtime, id FROM session WHERE directory = ? AND (turns > 0 OR title != '')"
-    rows = (row for directory in directories for row in index.execute(query, (directory,)))
+    rows = (row for directory in directories for row in index.execute(query, (os.fsencode(directory),)))
     wanted = ((-mtime, one) for mtime, one in rows if one in parts and one not in apart_from)
     return [_Match(one, parts[one]) for _, one in nsmallest(limit, wanted)]
 
@@ -104,7 +105,8 @@ def _newest(
 def _found(index: sqlite3.Connection, match: _Match, marks: list[str]) -> Found:
     query = "SELECT name, directory, title, turns, mtime FROM session WHERE id = ?"
     name, directory, title, turns, mtime = index.execute(query, (match.id,)).fetchone()
-    return Found(name, directory, title, turns, mtime / 1e9, _hits(index, match.parts, marks))
+    hits = _hits(index, match.parts, marks)
+    return Found(name, os.fsdecode(directory), title, turns, mtime / 1e9, hits)
 
 
 def _rows(index: sqlite3.Connection, table: str, expression: str) -> list[int]:

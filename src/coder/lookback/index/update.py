@@ -21,7 +21,7 @@ from coder.lookback.index.database import PART_BITS, WORDS, IndexFault, transact
 from coder.lookback.index.words import tokenizable
 from coder.lookback.projects import Project, remember_project
 from coder.protocol.entries import Command, State, TurnEnd, TurnStart
-from coder.protocol.history import HistoryEvent, title_of
+from coder.protocol.history import HistoryEvent, decode_event, title_of
 
 _LARGEST_PART = 1 << 18  # characters; an excerpt reads a whole part
 _AT_THE_END = 8 << 20  # bytes of a record that a session's end waits for; a search reads the rest
@@ -66,7 +66,7 @@ def bring_up_to_date(
 ) -> None:
     """All records in `directory`. One that cannot be read is left out."""
     query = "SELECT name, size, mtime FROM session WHERE directory = ?"
-    seen = {name: (size, mtime) for name, size, mtime in index.execute(query, (directory,))}
+    seen = {name: (size, mtime) for name, size, mtime in index.execute(query, (os.fsencode(directory),))}
     try:
         present = _records(directory)
     except OSError:
@@ -97,7 +97,7 @@ def bring_up_to_date(
 def _known(index: sqlite3.Connection, directory: str, name: str) -> dict[str, _Known]:
     rows = index.execute(
         "SELECT name, id, size, mtime, inode, turns FROM session WHERE directory = ? AND name = ?",
-        (directory, name),
+        (os.fsencode(directory), name),
     )
     return {row[0]: _Known(*row[1:]) for row in rows}
 
@@ -131,21 +131,18 @@ def _update(index: sqlite3.Connection, directory: str, record: _Record) -> None:
             _forget(index, known)
             known = None
         if known is None:
-            row = (directory, record.name, stat.st_ino)
+            row = (os.fsencode(directory), record.name, stat.st_ino)
             query = "INSERT INTO session VALUES (NULL, ?, ?, 0, 0, ?, '', 0)"
             known = _Known(index.execute(query, row).lastrowid or 0, 0, 0, stat.st_ino, 0)
         writer = _PartWriter(index, known)
         file.seek(known.size)
         size = known.size
-        decoder = msgspec.json.Decoder(HistoryEvent)
         for line in file:
             if not line.endswith(b"\n"):  # torn, or being written
                 break
             size += len(line)
-            try:
-                writer.take(decoder.decode(line))
-            except (msgspec.DecodeError, UnicodeDecodeError):
-                continue
+            if (event := decode_event(line)) is not None:
+                writer.take(event)
         writer.flush()
         index.execute(
             "UPDATE session SET size = ?, mtime = ?, turns = ?, "
