@@ -165,6 +165,26 @@ def test_a_running_session_is_followed(project: Project, page: Browser) -> None:
             assert page.run("one('.follow').getAttribute('aria-pressed')") == "false"
 
 
+def test_a_followed_record_that_is_torn_cut_and_deleted(project: Project, page: Browser) -> None:
+    recorded(project, [{"text": "an answer that was long"}], "begin")
+    (log,) = project.logs()
+    whole = b"".join(line for line in log.read_bytes().splitlines(True) if b'"session_end"' not in line)
+    log.write_bytes(whole + whole[:20])
+    with viewing(project) as view:
+        opened(page, view)
+        page.run("real = ask; ask = (what, ...rest) => { window.asked = what; return real(what, ...rest); }")
+        page.run("one('#list a').click()")
+        page.wait("window.asked == 'follow'")
+        log.write_bytes(whole.replace(b"an answer that was long", b"another"))
+        page.wait("one('.events').innerText.includes('another') && window.asked == 'follow'")
+        assert "an answer" not in page.run("one('.events').innerText")
+        log.unlink()
+        page.wait("one('.follow').getAttribute('aria-pressed') == 'false'")
+        assert page.run("status.textContent") == "There is no such session any more."
+    assert all("404" in failure for failure in page.failures)
+    page.failures.clear()
+
+
 def test_two_sessions_side_by_side_dark_and_light(project: Project, session: str, page: Browser) -> None:
     other = recorded(project, [{"text": "another answer"}], "another question")
     with viewing(project, "--lang", "zh") as view:

@@ -167,10 +167,13 @@ class Answers:
         return {}
 
     def _follow(self, path: Path, start: int) -> dict[str, Any]:
-        """Wait until the record is longer than `start`."""
+        """Wait until the record is longer than `start`. Where it is shorter it is another one, to be
+        read from its beginning."""
         until = time.monotonic() + _FOLLOW
         while time.monotonic() < until:
-            if _size(path) > start:
+            if (size := _size(path)) < start:
+                return {"html": "", "next": 0, "count": 0, "end": False}
+            if size > start:
                 answer = self._events(path, start, PAGE_EVENTS)
                 if answer["count"]:
                     return answer

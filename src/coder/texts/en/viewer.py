@@ -30,6 +30,7 @@ TEXTS: dict[str, str] = {
     "viewer.page.files": "Files changed",
     "viewer.page.filter": "filter",
     "viewer.page.follow": "follow",
+    "viewer.page.gone": "There is no such session any more.",
     "viewer.page.help": "Keys",
     "viewer.page.keys": (
         "/      search; ↓ ↑ through the list, Enter opens\n"

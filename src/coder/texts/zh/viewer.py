@@ -29,6 +29,7 @@ TEXTS: dict[str, str] = {
     "viewer.page.files": "改动的文件",
     "viewer.page.filter": "筛选",
     "viewer.page.follow": "跟随",
+    "viewer.page.gone": "这个会话已经不在了。",
     "viewer.page.help": "按键",
     "viewer.page.keys": (
         "/      搜索；↓ ↑ 在列表中移动，Enter 打开\n"

@@ -33,7 +33,7 @@ async function ask(question, query = {}, signal) {
     signal,
   });
   if (answer.status === 403) throw new Error(texts.noToken);
-  if (!answer.ok) throw new Error(texts.failed);
+  if (!answer.ok) throw new Error(answer.status === 404 ? texts.gone : texts.failed);
   return answer.json();
 }
 
@@ -130,6 +130,14 @@ class Pane {
       if (version === this.version) this.add(page);
     } finally {
       if (this.loading === loading) this.loading = null;
+    }
+  }
+
+  // The last line of a record may be torn: then the end is never reached.
+  async toEnd() {
+    for (let before = -1; !this.ended && this.next > before;) {
+      before = this.next;
+      await this.more();
     }
   }
 
@@ -345,21 +353,25 @@ class Pane {
       this.following.abort();
       this.following = null;
     } else {
-      this.following = new AbortController();
-      told(this.followOn(this.following));
+      const controller = this.following = new AbortController();
+      told(this.followOn(controller).finally(() => this.following === controller && this.toggleFollow()));
     }
     this.follow.setAttribute("aria-pressed", String(Boolean(this.following)));
   }
 
   async followOn(controller) {
     if (!this.ended) await this.load(this.outline.marks.slice(-2)[0]?.[1] || 0);
-    while (!this.ended) await this.more();
+    await this.toEnd();
     this.body.scrollTop = this.body.scrollHeight;
     while (this.following === controller) {
       const page = await ask("follow", { s: this.key, from: this.next }, controller.signal);
-      if (!page.count) continue;
+      const another = page.next < this.next; // the record was cut or replaced
+      if (!page.count && !another) continue;
       const low = this.body.scrollHeight - this.body.scrollTop - this.body.clientHeight < 160;
-      this.add(page);
+      if (another) {
+        await this.load(0);
+        await this.toEnd();
+      } else this.add(page);
       if (low) this.body.scrollTop = this.body.scrollHeight;
       await this.readOutline();
     }
