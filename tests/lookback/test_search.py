@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -17,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from records import START, turn_of, write
 
+from coder.lookback.index import update
 from coder.lookback.index.search import Found, search
 from coder.lookback.index.words import terms_of, tokenizable
 from kit import ScriptedServer
@@ -333,6 +335,21 @@ def test_processes_that_index_search_and_delete_at_once_lose_nothing(home: Path,
     assert index.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     assert index.execute("SELECT count(*) FROM session").fetchone() == (len(left),)
     index.close()
+
+
+def test_a_record_deleted_while_it_waits_to_be_indexed_stays_away(
+    home: Path, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was opened before, and another process has forgotten it since."""
+    path = write(directory, "a", [turn_of("gnu", "one")])
+    begin = update.transaction
+
+    def late(index: sqlite3.Connection) -> contextlib.AbstractContextManager[None]:
+        path.unlink()
+        return begin(index)
+
+    monkeypatch.setattr(update, "transaction", late)
+    assert find(home, directory, "gnu") == []
 
 
 _TEXT = st.text(alphabet=st.sampled_from("ab1 数据库连接，_./-\"'*"), min_size=1, max_size=24)

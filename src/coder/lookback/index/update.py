@@ -118,14 +118,17 @@ def _records(directory: str) -> dict[str, os.stat_result]:
 
 def _update(index: sqlite3.Connection, directory: str, record: _Record) -> None:
     """In one transaction: an index without the part, or with the whole of it."""
+    path = Path(directory, f"{record.name}.jsonl")
     try:
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        file = os.fdopen(os.open(Path(directory, f"{record.name}.jsonl"), flags), "rb")
+        file = os.fdopen(os.open(path, flags), "rb")
     except OSError:
         return
     with file, transaction(index):
         stat = record.stat
-        # Within the transaction: another process may have indexed it meanwhile.
+        # Within the transaction: another process may have indexed it meanwhile, or forgotten a deleted one.
+        if not os.path.lexists(path):
+            return
         known = _known(index, directory, record.name).get(record.name)
         if known is not None and not _is_appended(file, known, stat):
             _forget(index, known)
