@@ -5,7 +5,8 @@
 An instance has `instance_id`, `repo` (`owner/name`), `base_commit`, `problem_statement`, `test_patch`,
 `FAIL_TO_PASS` and perhaps `PASS_TO_PASS` (lists, or lists as JSON text); tests of both must pass. With
 `--repos`, repositories are clones in DIR, named `owner__name`; otherwise they are cloned from GitHub. The
-hidden tests are in `check` alone: the model works on a clone that does not have them.
+hidden tests are in `check` alone: the model works on a clone that does not have them, and whose branches and
+tags, which lead to the fix, are removed. What it did to the tests' files is undone before the check.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import base64
 import json
+import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -34,17 +36,29 @@ def task_of(instance: dict[str, Any], repos: Path | None, setup: str, python: st
     tests = [*tests_of(instance, "FAIL_TO_PASS"), *tests_of(instance, "PASS_TO_PASS")]
     patch = base64.b64encode(str(instance["test_patch"]).encode("utf-8")).decode("ascii")
     named = " ".join(shlex.quote(test) for test in tests)
-    task = {
+    base = instance["base_commit"]
+    apply = f"printf %s {patch} | base64 -d | git apply -"
+    return {
         "id": instance["instance_id"],
         "prompt": PROMPT.format(problem=instance["problem_statement"]),
         "repo": str(repos.absolute() / name.replace("/", "__"))
         if repos
         else f"https://github.com/{name}.git",
-        "ref": instance["base_commit"],
-        "check": f"printf %s {patch} | base64 -d | git apply - && {python} -m pytest -q {named}",
+        "ref": base,
+        "setup": f"{{ {setup or 'true'}\n}} && rm -f .git/packed-refs",
+        "check": f"{restored(str(instance['test_patch']), base)}; {apply} && {python} -m pytest -q {named}",
         "mode": "yolo",
     }
-    return {**task, "setup": setup} if setup else task
+
+
+def restored(patch: str, base: str) -> str:
+    """The files of a patch as they are in `base`: those that are not there are removed."""
+    before = re.findall(r"^--- a/(.+?)\t?$", patch, re.MULTILINE)
+    after = re.findall(r"^\+\+\+ b/(.+?)\t?$", patch, re.MULTILINE)
+    lines = [f"rm -rf -- {shlex.join(dict.fromkeys([*before, *after]))}"]
+    if before:
+        lines.append(f"git checkout -q {shlex.quote(str(base))} -- {shlex.join(dict.fromkeys(before))}")
+    return "; ".join(lines)
 
 
 def main() -> None:

@@ -302,3 +302,13 @@ def test_what_a_task_locked_up_is_in_its_patch(project: Project) -> None:
     with model(runs("mkdir d; echo deep > d/f; chmod 000 d/f d")) as server:
         assert batch.run(server.url).returncode == 0
     assert "+deep" in batch.file_of("one", "patch.diff")
+
+
+def test_a_check_may_be_longer_than_an_argument(project: Project) -> None:
+    """As that of a task with thousands of tests to run."""
+    make_repository(project.cwd)
+    long = "x" * 300_000
+    batch = Batch(project, [{**TASK, "setup": f": {long}", "check": f"test -f new.txt; echo $?; : {long}"}])
+    with model(writes()) as server:
+        assert batch.run(server.url).returncode == 0
+    assert batch.by_id()["one"]["check"]["output"] == "0"

@@ -54,12 +54,15 @@ def test_instances_become_tasks_and_hidden_tests_the_verdict(project: Project) -
     )  # fmt: skip
     (line,) = made.stdout.splitlines()
     batch = Batch(project, [line])
-    with model(runs("ls; sed -i 's/return 0/return sum(n)/' total.py")) as server:
+    git(repository, "branch", "the-fix")
+    script = "git branch --all; sed -i 's/return 0/return sum(n)/' total.py; echo mine > test_sum.py"
+    with model(runs(script)) as server:
         done = batch.run(server.url)
         asked = json.dumps(server.chats)
     row = batch.by_id()["team__app-1"]
     assert (done.returncode, row["check"]["status"]) == (0, "passed"), row["check"]
     assert "2 passed" in row["check"]["output"]
     assert "total() always returns 0." in asked
-    assert "test_sum" not in asked  # the model never saw them
-    assert "test_sum" not in batch.file_of("team__app-1", "patch.diff")
+    assert "test_empty" not in asked  # the model never saw them
+    assert "the-fix" not in asked
+    assert "test_empty" not in batch.file_of("team__app-1", "patch.diff")

@@ -49,6 +49,7 @@ from coder.texts import Fault
 _KEEP = 16_384  # bytes of what `setup` and `check` print
 _PATCH_EVERY = 5.0  # seconds between two patches of a task that goes on
 _LARGEST_PATCH = 64 << 20
+_LONGEST_WORD = 100_000  # bytes; of an argument Linux takes 128 KiB, and a list of tests may be longer
 
 
 def preload() -> None:
@@ -204,6 +205,10 @@ class Attempt:
         if self._provider is not None:
             environment = {**child_environment(self._environ, self._provider), **more}
         argv = ["/bin/sh", "-c", line]
+        if len(line.encode("utf-8", errors="surrogateescape")) > _LONGEST_WORD:
+            script = self._directory / "command.sh"  # where commands cannot write
+            script.write_text(line, encoding="utf-8")
+            argv = ["/bin/sh", str(script)]
         cwd = self._workspace.root
         if writable is not None:
             assert self._read is not None
