@@ -77,7 +77,7 @@ def test_a_projects_status_line_waits_for_trust_and_a_failing_one_says_so(projec
 
 @SCREENS
 def test_keys_by_name(project: Project, columns: int, rows: int, lang: str) -> None:
-    project.configure(ui={"keys": {"transcript": "f5", "mode": "alt+m", "rewind": "ctrl+t"}})
+    project.configure(ui={"keys": {"transcript": "f5", "mode": "alt+m", "rewind": "ctrl+t", "search": "f6"}})
     keep = project.write("../home/keep", "#!/bin/sh\ncat > ../home/paged\n")
     keep.chmod(0o755)
     with (
@@ -88,7 +88,7 @@ def test_keys_by_name(project: Project, columns: int, rows: int, lang: str) -> N
     ):
         terminal.until_idle()
         terminal.type("?")
-        terminal.until(lambda: "F5" in terminal.screen and "Alt+M" in terminal.screen)
+        terminal.until(lambda: all(key in terminal.screen for key in ("F5", "F6", "Alt+M")))
         assert "Ctrl+O" not in terminal.screen
         terminal.type("\x1bm")
         terminal.until(lambda: "[auto-edit]" in terminal.prompt)

@@ -18,6 +18,7 @@ TEXTS: dict[str, str] = {
         "What you send while it works waits; Up takes it back. {steer} sends it with the next step.\n"
         "{mode}: the next operating mode. Down: the mode bar. ? on an empty line: this.\n"
         "{transcript}: the whole transcript. Esc Esc on an empty line: back to an earlier message.\n"
+        "{search}: search the history. {editor}: $EDITOR. Ctrl+Y: the cleared text.\n"
         "@path puts a file into the message; !command runs a command of your own."
     ),
     "help.mode": "show or set the operating mode",

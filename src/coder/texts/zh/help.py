@@ -17,7 +17,8 @@ TEXTS: dict[str, str] = {
         "Esc 或 Ctrl+C 中断本回合。!命令 直接执行你自己的 shell 命令，@路径 把文件放入消息。\n"
         "运行中发送的消息会排队，按 Up 取回；按 {steer} 随下一步发给模型。\n"
         "{mode} 切换运行模式。按 Down 进入模式栏。空行按 ? 显示此说明。\n"
-        "{transcript} 在分页器中查看完整记录。空行按 Esc Esc 退回到之前的消息。"
+        "{transcript} 在分页器中查看完整记录。空行按 Esc Esc 退回到之前的消息。\n"
+        "{search} 搜索历史。{editor} 打开 $EDITOR。Ctrl+Y 找回清除的文字。"
     ),
     "help.mode": "查看或切换运行模式",
     "help.model": "查看或切换模型（保存到 .coder/config.json）",
