@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 import coder
-from coder.protocol.events import AnyEvent, ApprovalRequested, InputDone, TurnEnded
+from coder.protocol.events import AnyEvent, ApprovalRequested, InputDone, Notice, TurnEnded
 from coder.protocol.history import HistoryEvent
 from coder.protocol.modes import CustomModesListed, InstantModeExecuted, ListCustomModes, TriggerInstantMode
 from coder.protocol.ops import ApprovalReply, SetOperatingMode
@@ -130,6 +130,24 @@ class TestResults:
             result = asyncio.run(coder.run_agent("hi", **options(project, server.url, history_sinks=[sink])))
         assert (result.status, result.final_text) == ("ok", "hello")
         assert sink.seen[-2:] == ["session_end", "flushed"]
+
+    def test_a_sink_that_raises_changes_nothing_of_turn_and_record(self, project: Project) -> None:
+        class Sink:
+            def append(self, event: HistoryEvent) -> None:
+                raise ValueError("full")
+
+            def flush(self) -> None:
+                raise OSError("gone")
+
+        told: list[AnyEvent] = []
+        more = {"history_sinks": [Sink()], "on_event": told.append}
+        with ScriptedServer([{"text": "hello"}]) as server:
+            result = asyncio.run(coder.run_agent("hi", **options(project, server.url, **more)))
+        assert (result.status, result.final_text, result.error) == ("ok", "hello", "")
+        kinds = [event["type"] for event in project.events()]
+        assert kinds == ["session_start", "turn_start", "assistant", "final", "turn_end", "session_end"]
+        (warned,) = [str(event.text) for event in told if isinstance(event, Notice)]
+        assert warned.startswith("The history sink Sink failed (ValueError: full)")
 
     def test_what_a_callback_raises_is_raised_by_the_turn(self, project: Project) -> None:
         def on_event(event: AnyEvent) -> None:

@@ -99,9 +99,8 @@ class Session:
         self.created_at = created_at
         self.title = ""
         self.renamed = ""  # by the person
-        self.log = SessionLog(
-            session_id, sinks, self._recorded, agent.front.sinks, partial(sealed, agent.place.home)
-        )
+        seal = partial(sealed, agent.place.home)
+        self.log = SessionLog(session_id, sinks, self._recorded, agent.front.sinks, seal, self._warn)
         self.conversation = Conversation(TokenCounter(agent.chosen.vocabulary), agent.specs)
         self._undo: UndoJournal | None = None
         self._undo_turn = 0
@@ -331,6 +330,9 @@ class Session:
     def _recorded(self, event: HistoryEvent) -> None:
         self.ledger.take(event)
         self.agent.emit(Recorded(event))
+
+    def _warn(self, said: Phrase) -> None:
+        self.agent.emit(Notice(said, "warning"))
 
     # the conversation
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import msgspec
 from coder.protocol.entries import NAMES, AnyEntry, Instructions, ModeState, SessionEnd, SessionStart
 from coder.protocol.history import HistoryEvent, decode_event
 from coder.record.sinks import HistorySink, close_sink
+from coder.texts import Phrase
 
 
 def now() -> str:
@@ -51,15 +53,19 @@ class SessionLog:
         on_event: Callable[[HistoryEvent], None],
         shared: Sequence[HistorySink] = (),
         seal: Callable[[HistoryEvent], HistoryEvent] | None = None,
+        warn: Callable[[Phrase], None] | None = None,
     ) -> None:
-        """`shared` sinks outlive the session: their owner closes them. `seal` signs the first event."""
+        """`shared` sinks outlive the session: their owner closes them. `seal` signs the first event.
+        `warn` is told of a shared sink that raised: what is recorded is true all the same."""
         self.session_id = session_id
         self.turn = 0
         self.step = 0
         self._own = list(sinks)
-        self._sinks = [*sinks, *shared]
+        self._shared = list(shared)
         self._on_event = on_event
         self._seal = seal
+        self._warn = warn
+        self._faulty: list[HistorySink] = []  # those that were warned of
         # Lazy creation: a session without input leaves no file.
         self._pending: list[HistoryEvent] = []
 
@@ -98,13 +104,31 @@ class SessionLog:
         return event
 
     def _write(self, event: HistoryEvent) -> None:
-        for sink in self._sinks:
+        for sink in self._own:
             sink.append(event)
+        for sink in self._shared:
+            with self._guarded(sink):
+                sink.append(event)
         self._on_event(event)
 
     def flush(self) -> None:
-        for sink in self._sinks:
+        for sink in self._own:
             sink.flush()
+        for sink in self._shared:
+            with self._guarded(sink):
+                sink.flush()
+
+    @contextmanager
+    def _guarded(self, sink: HistorySink) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            if self._warn is None:
+                raise
+            if sink not in self._faulty:
+                self._faulty.append(sink)
+                why = f"{type(error).__name__}: {error}"
+                self._warn(Phrase("record.sink_failed", sink=type(sink).__name__, why=why))
 
     def close(self) -> None:
         for sink in self._own:

@@ -46,5 +46,8 @@ TEXTS: dict[str, str] = {
         "These changes are made already: yes keeps them, no takes all of them back (/redo does them again)."
     ),
     "record.review_redo": "Did the parts that were taken back again:",
+    "record.sink_failed": (
+        "The history sink {sink} failed ({why}) and may lack events; the record itself is complete."
+    ),
     "record.review_undo": "Took back these parts; /redo does them again:",
 }

@@ -36,5 +36,6 @@ TEXTS: dict[str, str] = {
     "record.review_needs_person": "没有改动任何内容：逐处保留或撤回需要能向人询问的终端。",
     "record.review_question": "这些改动已经完成：是则保留，否则全部撤回（/redo 可恢复）。",
     "record.review_redo": "已恢复先前撤回的部分：",
+    "record.sink_failed": "历史接收器 {sink} 出错（{why}），可能缺少部分事件；记录本身是完整的。",
     "record.review_undo": "已撤回以下部分；/redo 可恢复：",
 }
