@@ -48,6 +48,7 @@ def test_a_resumed_session_has_the_same_conversation(project: Project) -> None:
     [
         '{"name": "read_file", "arguments": {"file_path": "a.txt"}}',
         '{"tool": "Read", "tool_input": {"file_path": "a.txt"}}',
+        '{"tool": "Read", "file_path": "a.txt"}',
         '{"name": "functions.read", "arguments": {"path": "a.txt"}}',
         '{"name": "cat", "arguments": {"file": "a.txt"}}',
     ],

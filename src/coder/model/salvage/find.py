@@ -275,7 +275,8 @@ class Blocks:
         else:
             spec = self._spec(name)
             known = spec.function.parameters.get("properties", {}) if spec is not None else {}
-            if spec is None or any(key not in known for key in rest):
+            # `name` and `action` are keys of ordinary data, too. Other harnesses' parameters: see `is_call`.
+            if spec is None or (not name_key.startswith("tool") and any(key not in known for key in rest)):
                 return None
         if not isinstance(arguments, dict) or _is_schema(arguments):
             return None
