@@ -232,6 +232,7 @@ def test_a_hunk_can_be_edited_and_the_model_hears_of_it(project: Project) -> Non
         assert terminal.text.count("→ taken as edited\n") == 1
     expected = NEW.replace("middle\n", "centre\nand more\n")
     assert (project.cwd / "a.txt").read_text(encoding="utf-8") == expected
+    assert "The person did not take this change as it was." in last_result(server)
     assert "was changed by the person" in last_result(server)
     assert "+and more" in last_result(server)
 

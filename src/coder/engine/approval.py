@@ -294,8 +294,8 @@ async def _apply_amended(session: Session, tool: Tool, preview: Preview, reply: 
     applied = diff_of(renumbered(hunks_of(reply.amended))) or reply.amended
     applied = applied[:_MOST_SHOWN] + ("\n…" if len(applied) > _MOST_SHOWN else "")
     told = (
-        f"The person took only a part of this change.\n{reply.reason}\nApplied instead:\n{applied}"
+        f"The person did not take this change as it was.\n{reply.reason}\nApplied instead:\n{applied}"
         if result.ok
-        else f"The person took only a part of this change, and it could not be applied.\n{reply.reason}"
+        else f"The person did not take this change as it was, and theirs does not apply.\n{reply.reason}"
     )
     return replace(result, for_model=f"{result.for_model}\n\n{told}")
