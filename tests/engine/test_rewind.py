@@ -182,8 +182,9 @@ def test_settings_and_jobs_stay(project: Project) -> None:
 
 
 def test_the_list_and_wrong_words(project: Project) -> None:
-    driver = go(project, SCRIPT, ["/rewind", *INPUTS, "/rewind", "/rewind 9", "/rewind x", "/rewind 1 2"])
-    none, listed, missing, *wrong = replies(driver)
+    lines = ["/rewind 9", f"/rewind {'9' * 5000}", "/rewind x", "/rewind 1 2"]
+    driver = go(project, SCRIPT, ["/rewind", *INPUTS, "/rewind", *lines])
+    none, listed, missing, beyond, *wrong = replies(driver)
     assert none.data == {"messages": []}
     assert [(m["turn"], m["text"], m["changed"]) for m in listed.data["messages"]] == [
         (1, "make a", ["a.txt"]),
@@ -193,6 +194,7 @@ def test_the_list_and_wrong_words(project: Project) -> None:
     assert lines[1].split() == ["2", "change", "a", "·", "2", "files", "changed"]
     assert not missing.ok
     assert "1, 2" in missing.text
+    assert not beyond.ok
     assert [one.data for one in wrong] == [{"usage": True}] * 2
 
 

@@ -68,7 +68,10 @@ def test_paths_lead_nowhere_else(project: Project, session: str) -> None:
         ):  # fmt: skip
             status, body, _ = view.get(f"/api/events?s={key}")
             assert (status, body) == (404, b"not found"), key
-        for path in ("/../server.py", "/..%2fserver.py", "/page/app.js", "/api/", "/api/other?s=0/x", "//x"):
+        odd = ("//[", "/api/list?" + "a=1&" * 30)  # no address, and more fields than any question has
+        for path in (
+            "/../server.py", "/..%2fserver.py", "/page/app.js", "/api/", "/api/other?s=0/x", "//x", *odd,
+        ):  # fmt: skip
             assert view.get(path)[0] == 404, path
         assert view.get(f"/api/events?s=0/{session}&from=x")[0] == 404
         assert view.get(f"/api/events?s=0/{session}&from=-5")[0] == 200

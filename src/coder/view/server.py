@@ -121,9 +121,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self) -> None:
         self.close_connection = self.command == "POST"  # its body is never read
-        url = urlsplit(self.path)
-        query = dict(parse_qsl(url.query, keep_blank_values=True, max_num_fields=20))
         try:
+            url = urlsplit(self.path)
+            query = dict(parse_qsl(url.query, keep_blank_values=True, max_num_fields=20))
             status, kind, body = self._respond(url.path, query)
         except (NotFound, OSError, ValueError):
             status, kind, body = HTTPStatus.NOT_FOUND, "text/plain", b"not found"

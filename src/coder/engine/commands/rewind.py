@@ -53,7 +53,7 @@ async def rewind_command(agent: Agent, args: str) -> Reply:
     keeping, force = (len(words) == 1 and words[0] in known for known in (_KEEPING_FILES, _FORCING))
     if not number.isdecimal() or (words and not keeping and not force):
         return Reply(Phrase("rewind.usage"), ok=False, data={"usage": True})
-    to = next((message for message in messages if message.turn == int(number)), None)
+    to = next((message for message in messages if str(message.turn) == number), None)
     if to is None:
         known = ", ".join(str(message.turn) for message in messages[-_LISTED:]) or "–"
         return Reply(Phrase("rewind.no_turn", turn=number, turns=known), ok=False)
