@@ -11,7 +11,8 @@ import sqlite3
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+from unicodedata import normalize
 
 import pytest
 from hypothesis import given, settings
@@ -19,6 +20,7 @@ from hypothesis import strategies as st
 from records import START, turn_of, write
 
 from coder.lookback.index import update
+from coder.lookback.index.database import transaction
 from coder.lookback.index.search import Found, search
 from coder.lookback.index.words import terms_of, tokenizable
 from kit import ScriptedServer
@@ -161,6 +163,14 @@ def test_words_match_as_prefixes_and_names_by_their_parts(home: Path, directory:
         assert find(home, directory, query) == ["a"], query
     assert find(home, directory, '"resum"') == []
     assert find(home, directory, "re AND NOT OR * ( : ^ -x") == []  # no operator of SQLite's is one of ours
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_accents_in_either_form(home: Path, directory: Path, form: Literal["NFC", "NFD"]) -> None:
+    """File names of macOS have theirs apart from their letters."""
+    write(directory, "a", [turn_of(normalize("NFD", "open résumé.txt"), "one")])
+    write(directory, "b", [turn_of("open résumé.txt", "one")])
+    assert {*find(home, directory, normalize(form, "résumé.txt"))} == {"a", "b"}
 
 
 def test_only_what_was_appended_is_read_and_a_torn_line_waits(home: Path, directory: Path) -> None:
@@ -342,11 +352,10 @@ def test_a_record_deleted_while_it_waits_to_be_indexed_stays_away(
 ) -> None:
     """It was opened before, and another process has forgotten it since."""
     path = write(directory, "a", [turn_of("gnu", "one")])
-    begin = update.transaction
 
     def late(index: sqlite3.Connection) -> contextlib.AbstractContextManager[None]:
         path.unlink()
-        return begin(index)
+        return transaction(index)
 
     monkeypatch.setattr(update, "transaction", late)
     assert find(home, directory, "gnu") == []
