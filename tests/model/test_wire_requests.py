@@ -15,6 +15,7 @@ from coder.model.make import Wire, make_wire
 from coder.protocol.messages import Image, Message, tool_call, tool_message
 from coder.protocol.usage import Usage
 from kit import Chaos, Recorded, collect, text_of
+from kit.fakes import stream_of
 from kit.wire_talk import (
     NATIVE,
     READ,
@@ -182,6 +183,14 @@ def test_blank_text_and_thinking_that_led_to_nothing_are_not_sent_to_claude() ->
             _, sent = talk_at_origin("messages", answer)
         answers = [m["content"] for m in sent[0].json["messages"] if m["role"] == "assistant"]
         assert [[block["type"] for block in content] for content in answers] == ([kinds] if kinds else [])
+
+
+def test_a_block_of_no_type_is_none() -> None:
+    odd = 'data: {"type":"content_block_start","index":9,"content_block":{"data":"x"}}\n\n'
+    events = b"".join(event for _, event in stream_of("messages", {"text": "so", "reasoning": "hm"}))
+    (first,), _ = talk("messages", [{"body": odd + events.decode()}])
+    _, sent = talk_at_origin("messages", message_of(first))
+    assert [block["type"] for block in sent[0].json["messages"][1]["content"]] == ["thinking", "text"]
 
 
 @pytest.mark.parametrize("wire", ["responses", "messages"])

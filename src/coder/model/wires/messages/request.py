@@ -114,7 +114,7 @@ def _messages(messages: Sequence[Message], origin: str, model: str) -> list[Bloc
 def _answer(own: Sequence[Piece]) -> list[Block]:
     """Blank text is refused, and thinking that nothing follows."""
     content = [_block(piece) for piece in own if not piece.text or piece.text.strip()]
-    while content and content[-1]["type"] in _THINKING:
+    while content and content[-1].get("type") in _THINKING:
         content.pop()
     return content
 

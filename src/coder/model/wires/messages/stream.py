@@ -112,7 +112,7 @@ class MessageStream(AnswerStream):
             self._count(message.get("usage"))
 
     def _start(self, index: object, raw: Any) -> None:
-        if not isinstance(raw, dict):
+        if not isinstance(raw, dict) or not isinstance(raw.get("type"), str):
             return
         block = self._blocks[index] = _Block(dict(raw))
         if block.kind == "text":
