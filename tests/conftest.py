@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import shutil
@@ -29,6 +30,12 @@ from kit.fork_server import FORK_SERVER  # noqa: E402 - as above
 # A busy machine is no failure: speed is measured in bench/, never in a test.
 settings.register_profile("coder", deadline=None)
 settings.load_profile("coder")
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays to the end: spare the garbage collector, and forks, another look at it."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture
