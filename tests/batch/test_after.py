@@ -6,6 +6,7 @@ import json
 import os
 import re
 from math import comb
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from batch.batch_kit import Batch, make_repository, model, runs, writes
 from coder.batch.intervals import binomial_cdf, median_interval, share_interval, sign_test
 from coder.batch.job import Check
 from coder.batch.page import page
-from coder.batch.results import Row
+from coder.batch.results import Row, final_rows
 from kit.driving import Project
 
 TASK: dict[str, Any] = {"id": "one", "prompt": "write the file", "cwd": "."}
@@ -177,3 +178,9 @@ def test_a_clock_that_jumps_back_leaves_no_old_page_and_no_wrong_order(project: 
     assert "second" in batch.file_of("one", "record.html")
     data = batch.file_of(".", "index.html").partition('id="rows">')[2].partition("</script>")[0]
     assert [row["id"] for row in json.loads(data)] == ["two", "one"]
+
+
+def test_a_row_that_a_crash_left_unreadable_is_skipped(tmp_path: Path) -> None:
+    row = '{"id": "%s", "attempt": 1, "status": "ok"}\n'
+    (tmp_path / "results.jsonl").write_bytes((row % "\xe9").encode("latin-1") + (row % "a").encode())
+    assert list(final_rows(tmp_path)) == ["a"]

@@ -28,7 +28,7 @@ class Read(NamedTuple):
 def read(directory: Path, *lines: str | dict[str, Any], matrix: tuple[str, ...] = ()) -> Read:
     file = directory / "tasks.jsonl"
     text = "\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines)
-    file.write_text(text, encoding="utf-8")
+    file.write_text(text, encoding="utf-8", errors="surrogateescape")
     with closing(TaskFile(file, read_matrix(matrix), {"TOKEN": "x"})) as tasks:
         return Read(tasks.ids, [tasks.task(at) for at in range(len(tasks))], tasks.models, tasks.variables)
 
@@ -46,6 +46,9 @@ WRONG = [
     ({**GOOD, "repo": "https://example.com/x.git"}, "either cwd (a folder) or repo"),
     ({**GOOD, "cwd": "missing"}, "is not a folder"),
     ({**GOOD, "max_steps": 0}, "max_steps"),
+    ({**GOOD, "max_steps": 10**23}, "max_steps"),
+    ({**GOOD, "timeout_s": 1e300}, "timeout_s"),
+    ('{"id": "\udce9", "prompt": "x", "cwd": "."}', "not a JSON object"),  # not UTF-8
     ({**GOOD, "budget_usd": -1}, "budget_usd"),
     ({**GOOD, "timeout_s": "long"}, "timeout_s"),
     ({**GOOD, "mode": "fast"}, "there is no operating mode fast"),

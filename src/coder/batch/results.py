@@ -170,7 +170,7 @@ def read_rows(directory: Path) -> Iterator[Row]:
     with file:
         for line in file:
             if line.endswith(b"\n"):
-                with contextlib.suppress(msgspec.MsgspecError):
+                with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):
                     yield decoder.decode(line)
 
 
@@ -202,7 +202,7 @@ def read_attempts(directory: Path) -> Attempts:
     decoder = msgspec.json.Decoder(_Attempt)
     with contextlib.suppress(OSError), (directory / ATTEMPTS).open("rb") as file:
         for line in file:
-            with contextlib.suppress(msgspec.MsgspecError):
+            with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):
                 one = decoder.decode(line)
                 if one.lost:
                     found.lost_cost += one.cost
@@ -230,7 +230,7 @@ def recorded_cost(path: Path) -> float:
     decoder = msgspec.json.Decoder(_Entry)
     with contextlib.suppress(OSError), path.open("rb") as file:
         for line in file:
-            with contextlib.suppress(msgspec.MsgspecError):
+            with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):
                 entry = decoder.decode(line)
                 if entry.type in ("assistant", "usage"):
                     total += entry.meta.cost_usd or 0.0

@@ -61,6 +61,6 @@ def read_status(directory: Path) -> Status:
         progress = msgspec.json.decode((directory / STATUS).read_bytes(), type=Progress)
     except OSError as error:
         raise BatchError("batch.no_status", directory=directory, why=error.strerror) from None
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise BatchError("batch.no_status", directory=directory, why=str(error)) from None
     return Status(progress, is_running(directory))

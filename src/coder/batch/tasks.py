@@ -34,8 +34,9 @@ _SLUG = re.compile(r"[^A-Za-z0-9_.+-]+")
 RESERVED = ("results.jsonl", "attempts.jsonl", "status.json", "batch.json", "batch.lock", "index.html")
 MATRIX_FIELDS = ("model", "mode", "ref", "max_steps", "budget_usd", "timeout_s")
 
-Positive = Annotated[int, msgspec.Meta(ge=1)]
-Amount = Annotated[float, msgspec.Meta(gt=0)]
+_MOST = 10**9  # more than anybody means, and less than any clock or message overflows at
+Positive = Annotated[int, msgspec.Meta(ge=1, le=_MOST)]
+Amount = Annotated[float, msgspec.Meta(gt=0, le=_MOST)]
 
 
 class BatchError(Fault):
@@ -234,7 +235,7 @@ def _decoded(line: bytes) -> Task:
         return _DECODER.decode(line.removeprefix(b"\xef\xbb\xbf"))
     except msgspec.ValidationError as error:
         raise BatchError(_validation(str(error))) from None
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BatchError("batch.not_json", why=str(error)) from None
 
 
