@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 _HERE = str(Path(__file__).parent)
 if _HERE not in sys.path:
@@ -28,7 +28,7 @@ from kit.driving import Project  # noqa: E402 - the path above must be set first
 from kit.fork_server import FORK_SERVER  # noqa: E402 - as above
 
 # A busy machine is no failure: speed is measured in bench/, never in a test.
-settings.register_profile("coder", deadline=None)
+settings.register_profile("coder", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("coder")
 
 

@@ -199,6 +199,15 @@ def test_status_json_view_and_export_show_it(checks: Project) -> None:
 RUN = CheckRun("pytest", "passed", "coder")
 
 
+def test_what_was_taken_back_is_no_longer_told_of(checks: Project) -> None:
+    driver = play(checks, [EDIT, {"text": "Done."}], "do it", "/undo", "/status")
+    with ScriptedServer([]) as server:
+        (session,) = (checks.cwd / ".coder" / "history").glob("*.jsonl")
+        resumed = drive(checks, server.url, ["/status"], resume=session.stem)
+    for shown in (driver, resumed):
+        assert "Not checked" not in str(of(shown.seen, CommandDone)[-1].text)
+
+
 @pytest.mark.parametrize(
     ("evidence", "mark"),
     [

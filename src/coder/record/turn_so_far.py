@@ -21,6 +21,7 @@ from coder.protocol.entries import (
     Routing,
     TurnEnd,
     TurnStart,
+    Undo,
     Verification,
     Verify,
 )
@@ -155,6 +156,8 @@ class NewestTurn:
                     turn.unverified_answers.append(turn.answer)
             case TurnEnd(evidence=Evidence() as evidence, verification=verification):
                 self.shown = evidence, verification
+            case Undo():  # what it says of those files may no longer hold
+                self.shown = None
             case Note(reason="person"):
                 turn.heard.append(event.content)
             case Note(reason=reason) if reason in _CONTINUED:

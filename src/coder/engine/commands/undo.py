@@ -246,6 +246,7 @@ def keep_outcome(
     """`hunks`: those that were taken back in a review, with the person's `reason`."""
     if outcome.refused:
         return
+    agent.session.shown = None
     note = agent.session.redactor.redact(_note(agent, action, outcome, hunks, reason))
     turn = None if outcome.turn >= REVIEWS else outcome.turn
     entry = entries.Undo(
