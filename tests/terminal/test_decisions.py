@@ -65,6 +65,7 @@ def test_one_key_acts_at_once(project: Project, columns: int, rows: int, lang: s
         terminal.type("a")
         terminal.until(lambda: "mkdir three" in terminal.text)
         asked(terminal, lang)
+        assert says(terminal, {"en": "→ always allowed: `touch`", "zh": "→ 总是允许：`touch`"}[lang])
         assert (project.cwd / "two").exists()
         terminal.type("n")
         terminal.until(lambda: {"en": "No, because …", "zh": "否，因为…"}[lang] in terminal.screen)

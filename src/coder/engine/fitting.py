@@ -12,7 +12,6 @@ from coder.context.conversation import message_bytes, message_tokens
 from coder.engine.session import Session
 from coder.fs.atomic import write_atomically
 from coder.fs.private import make_private
-from coder.process.output import both_ends
 from coder.protocol.messages import Image, Message, head_length
 from coder.texts import Phrase
 from coder.tools.base import ToolResult
@@ -74,6 +73,8 @@ def fitted(session: Session, result: ToolResult, waiting: int) -> ToolResult:
 
 
 def _ends(text: str, half: int, kept: str) -> str:
+    from coder.process.output import both_ends
+
     head, tail = both_ends(text, half)
     left_out = len(text) - len(head) - len(tail)
     return (

@@ -239,7 +239,7 @@ class ApprovalPrompt:
         self._next_hunk(self._review)
 
     def _decide(self, event: ApprovalRequested, parsed: ParsedAnswer) -> None:
-        self._reply(reply_to(event, parsed), answer_echo(parsed, self._texts))
+        self._reply(reply_to(event, parsed), answer_echo(event, parsed, self._texts))
 
     def _reply(self, reply: ApprovalReply, echo: str) -> None:
         self._answered = time.monotonic()

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
+from coder.policy.visible import visible
 from coder.protocol.events import ApprovalRequested
 from coder.protocol.ops import ApprovalReply, Cancel
 from coder.terminal.ask.rows import about_turn
@@ -71,12 +72,16 @@ def approval_question(event: ApprovalRequested, texts: Texts) -> Question:
     )
 
 
-def answer_echo(parsed: ParsedAnswer, texts: Texts) -> str:
-    """The answer for the transcript, where typed text does not stay visible."""
+def answer_echo(event: ApprovalRequested, parsed: ParsedAnswer, texts: Texts) -> str:
+    """The answer for the transcript, where typed text and the choices do not stay visible."""
     reason = safe(parsed.reason).replace("\n", " ")
     if reason:
         return "→ " + texts.say("terminal.answer_because", reason=reason)
-    return "→ " + texts.say(f"terminal.answer_{parsed.answer}")
+    said = "→ " + texts.say(f"terminal.answer_{parsed.answer}")
+    if parsed.answer == "always" and event.always_names:
+        names = ", ".join(f"`{visible(name).text}`" for name in event.always_names)
+        return texts.say("approval.said_because", said=said, reason=names)
+    return said
 
 
 def reply_to(event: ApprovalRequested, parsed: ParsedAnswer) -> ApprovalReply:
