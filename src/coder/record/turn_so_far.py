@@ -133,9 +133,7 @@ class NewestTurn:
 
     def take(self, event: HistoryEvent) -> None:
         turn = self.so_far
-        if request := request_of(event):
-            turn.usage = turn.usage.plus(request.usage)
-            turn.cost += request.cost
+        self._count(request_of(event))
         turn.edited |= edits_of(event)
         turn.checks.saw_change(sorted(changes_of(event)))
         match event.entry:
@@ -164,6 +162,11 @@ class NewestTurn:
                 turn.continuations += 1
             case Routing(model=model):
                 turn.model = model
+
+    def _count(self, request: Request | None) -> None:
+        if request is not None:
+            self.so_far.usage = self.so_far.usage.plus(request.usage)
+            self.so_far.cost += request.cost
 
 
 class Request(NamedTuple):
