@@ -133,6 +133,12 @@ def test_the_interval_is_clopper_and_pearson_s(of: int, data: st.DataObject) -> 
         assert binomial_cdf(count, of, high) == pytest.approx(0.025, rel=1e-3)
 
 
+def test_intervals_of_as_many_tasks_as_one_likes() -> None:
+    assert share_interval(50_000, 100_000) == pytest.approx((0.4968961, 0.5031039))
+    assert share_interval(1, 100_000) == pytest.approx((2.53178e-07, 5.571516e-05), rel=1e-5)
+    assert sign_test(50_000, 51_000) == pytest.approx(0.00166963, rel=1e-5)
+
+
 def test_few_changes_prove_little() -> None:
     assert sign_test(0, 0) == 1.0
     assert sign_test(5, 0) == pytest.approx(0.0625)

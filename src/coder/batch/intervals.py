@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from math import exp, lgamma, log
 
 _BISECTIONS = 60
+_NEGLIGIBLE = 1e-17
 
 
 def share_interval(count: int, of: int, confidence: float = 0.95) -> tuple[float, float]:
@@ -44,11 +45,25 @@ def median_interval(
 
 
 def binomial_cdf(count: int, of: int, share: float) -> float:
-    if share <= 0.0:
+    if share <= 0.0 or count >= of:
         return 1.0
     if share >= 1.0:
-        return 1.0 if count >= of else 0.0
-    return min(1.0, sum(_mass(k, of, share) for k in range(count + 1)))
+        return 0.0
+    if count > of * share:
+        return max(0.0, 1 - _tail(of - count - 1, of, 1 - share))
+    return min(1.0, _tail(count, of, share))
+
+
+def _tail(count: int, of: int, share: float) -> float:
+    """P(X <= count) for a count below the mean: the terms shrink on the way down, so that few of them count,
+    however many tasks there were."""
+    term = total = _mass(count, of, share)
+    for k in range(count, 0, -1):
+        term *= k * (1 - share) / ((of - k + 1) * share)
+        total += term
+        if term < total * _NEGLIGIBLE:
+            break
+    return total
 
 
 def _mass(k: int, n: int, p: float) -> float:

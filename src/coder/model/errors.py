@@ -176,6 +176,8 @@ def _describe(error: Any) -> tuple[str, str]:
 
 def _refusal(status: int, code: str, message: str, info: RequestInfo, wait: float | None) -> ModelError:
     said = quoted(message, info.secrets)
+    if said and said[-1].isalnum():  # a sentence may follow
+        said += "."
 
     def error(key: str, kind: str, *, retryable: bool = False) -> ModelError:
         names = ", ".join(info.names)

@@ -141,7 +141,7 @@ TEXTS: dict[str, str] = {
     "stopped.packages": "加载软件包",
     "stopped.servers": "MCP 服务器的启动",
     "stopped.verify": "验证（{command}）",
-    "turn.cancelled": "已取消：{what} 已停止。",
+    "turn.cancelled": "已取消，已停止：{what}。",
     "turn.cancelled_idle": "已取消。",
     "turn.cut_off": "回答不完整：被模型的输出上限截断（已续写 {n} 次）。",
     "turn.filtered": "服务商的内容过滤在第一个字之前就中止了回答。请换一种说法。",
