@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 import coder
-from coder.protocol.events import AnyEvent, ApprovalRequested, InputDone, Notice, TurnEnded
+from coder.protocol.events import AnyEvent, ApprovalRequested, Failed, InputDone, Notice, TurnEnded
 from coder.protocol.history import HistoryEvent
 from coder.protocol.modes import CustomModesListed, InstantModeExecuted, ListCustomModes, TriggerInstantMode
 from coder.protocol.ops import ApprovalReply, SetOperatingMode
@@ -149,18 +149,51 @@ class TestResults:
         (warned,) = [str(event.text) for event in told if isinstance(event, Notice)]
         assert warned.startswith("The history sink Sink failed (ValueError: full)")
 
-    def test_what_a_callback_raises_is_raised_by_the_turn(self, project: Project) -> None:
+    def test_a_sink_that_cannot_be_closed_is_named(self, project: Project) -> None:
+        class Sink:
+            def append(self, event: HistoryEvent) -> None: ...
+
+            def flush(self) -> None: ...
+
+            def close(self) -> None:
+                raise ValueError("full")
+
+        told: list[AnyEvent] = []
+        more = {"history_sinks": [Sink()], "on_event": told.append}
+        with ScriptedServer([{"text": "hello"}]) as server:
+            asyncio.run(coder.run_agent("hi", **options(project, server.url, **more)))
+        assert not [event for event in told if isinstance(event, Failed)]
+        (warned,) = [str(event.text) for event in told if isinstance(event, Notice)]
+        assert warned.startswith("The history sink Sink failed (ValueError: full)")
+
+    @pytest.mark.parametrize("error", [ValueError, asyncio.CancelledError])
+    def test_what_a_callback_raises_is_raised_by_the_turn(
+        self, project: Project, error: type[BaseException]
+    ) -> None:
         def on_event(event: AnyEvent) -> None:
             if isinstance(event, TurnEnded) and event.turn == 1:
-                raise ValueError("mine")
+                raise error("mine")
 
         async def scenario(url: str) -> coder.TurnResult:
             async with coder.create_agent_session(**options(project, url, on_event=on_event)) as session:
-                with pytest.raises(ValueError, match="mine"):
+                with pytest.raises(error, match="mine"):
                     await session.run_turn("one")
                 return await session.run_turn("two")
 
         with ScriptedServer([{"text": "first"}, {"text": "second"}]) as server:
+            assert asyncio.run(scenario(server.url)).final_text == "second"
+
+    def test_an_approval_that_was_cancelled_ends_the_turn(self, project: Project) -> None:
+        async def approve(event: ApprovalRequested) -> bool:
+            raise asyncio.CancelledError
+
+        async def scenario(url: str) -> coder.TurnResult:
+            async with coder.create_agent_session(**options(project, url, approve=approve)) as session:
+                with pytest.raises(asyncio.CancelledError):
+                    await session.run_turn("one")
+                return await session.run_turn("two")
+
+        with ScriptedServer([{"calls": [bash("touch a.txt")]}, {"text": "second"}]) as server:
             assert asyncio.run(scenario(server.url)).final_text == "second"
 
 

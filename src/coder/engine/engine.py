@@ -20,7 +20,6 @@ from coder.protocol.events import AnyEvent, CommandDone, Failed, InputDone, Noti
 from coder.protocol.modes import ListCustomModes, SetModeState, TriggerInstantMode
 from coder.protocol.ops import AnyOp, ApprovalReply, Cancel, Close, Query, SetOperatingMode, Steer, UserInput
 from coder.record.files import RecordError
-from coder.record.sinks import close_sink
 from coder.texts import Phrase, Said
 
 if TYPE_CHECKING:
@@ -215,8 +214,7 @@ class Engine:
                 leaving.push_async_callback(self._leave_ide)
                 if agent.git_state is not None:
                     leaving.callback(agent.git_state.close)
-                for sink in reversed(agent.front.sinks):
-                    leaving.callback(close_sink, sink)
+                leaving.callback(lambda: agent.session.log.close_shared())
                 leaving.callback(self._end_session)  # also where the event loop ends under us
                 if agent.hooks is not None:
                     from coder.engine.hooks import finish

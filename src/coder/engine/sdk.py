@@ -203,7 +203,7 @@ class AgentSession:
         try:
             if self._on_event is not None:
                 self._on_event(event)
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:  # theirs: nothing is awaited here
             self._failed(engine, error)
         if isinstance(event, ApprovalRequested) and self._approve is not None:
             task = asyncio.create_task(self._answer(engine, event, self._approve))
@@ -214,7 +214,7 @@ class AgentSession:
             if self._pending and self._pending[0].abandoned:
                 engine.submit(Cancel())
 
-    def _failed(self, engine: Engine, error: Exception) -> None:
+    def _failed(self, engine: Engine, error: BaseException) -> None:
         """A callback raised: cancel the turn and pass the exception to whoever awaits it."""
         if self._pending and self._pending[0].failure is None:
             self._pending[0].failure = error
@@ -226,7 +226,7 @@ class AgentSession:
             if inspect.isawaitable(answer):
                 answer = await answer
             engine.submit(_reply(event.approval_id, answer))
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:  # what it awaited may have been cancelled
             self._failed(engine, error)
 
     def cancel(self) -> None:
@@ -285,7 +285,7 @@ class _Reading:
         self.session_id = session_id
         self.result: asyncio.Future[TurnResult] = asyncio.get_running_loop().create_future()
         self.abandoned = False
-        self.failure: Exception | None = None
+        self.failure: BaseException | None = None
         self.steps: list[Step] = []
         self.ended: TurnEnded | None = None
         self.text = ""

@@ -134,6 +134,12 @@ class SessionLog:
         for sink in self._own:
             close_sink(sink)
 
+    def close_shared(self) -> None:
+        """For their owner, once no session follows."""
+        for sink in self._shared:
+            with self._guarded(sink):
+                close_sink(sink)
+
 
 def read_log(path: Path) -> Iterator[HistoryEvent]:
     """Stream the events of a log. Skips a torn last line and lines that do not decode."""
