@@ -33,6 +33,14 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], list[str]]] = [
     ("key", {}, {"provider": {"api_key": "k"}}, ["provider.api_key"]),
     ("headers", {}, {"provider": {"headers": {"X-A": "b"}}}, ["provider.headers.X-A"]),
     ("model", {}, {"provider": {"model": "m", "timeout_ms": 5}, "routing": {"fast": "f"}}, []),
+    ("model file", {}, {"provider": {"model": "local:x.gguf"}}, ["provider.model"]),
+    (
+        "model files to choose from",
+        {},
+        {"routing": {"fast": "local:x.gguf", "strong": "local:~/y.gguf"}},
+        ["routing.fast", "routing.strong"],
+    ),
+    ("the fetched model", {}, {"provider": {"model": "local"}}, []),
     ("looser preset", {}, {"permission": {"preset": "auto-edit"}}, ["permission.preset"]),
     ("tighter preset", {}, {"permission": {"preset": "strict"}}, []),
     ("tighter than yolo", {"permission": {"preset": "yolo"}}, {"permission": {"preset": "auto-edit"}}, []),
@@ -156,6 +164,26 @@ def test_what_waits_for_trust(
         assert honoured.config != alone
     else:
         assert loaded.config == honoured.config
+
+
+@pytest.mark.parametrize(
+    ("person", "model", "waits"),
+    [
+        ({}, "deepseek-v4-pro", True),
+        ({}, "gpt-4o", False),
+        ({"model": "deepseek-v4-pro"}, "gpt-4o", True),
+        ({"model": "deepseek-v4-pro"}, "", True),
+        ({"model": "local"}, "gpt-4o", True),
+        ({"base_url": "http://mine/v1"}, "deepseek-v4-pro", False),
+    ],
+)
+def test_a_model_that_selects_another_provider_waits_for_trust(
+    place: Place, person: dict[str, Any], model: str, waits: bool
+) -> None:
+    place.person({"provider": person})
+    place.project({"provider": {"model": model}})
+    loaded = place.load({"OPENAI_API_KEY": "a", "DEEPSEEK_API_KEY": "b"})
+    assert [(one.key, one.reason) for one in loaded.ignored] == [("provider.model", "sends")] * waits
 
 
 def test_only_what_loosens_is_taken_out(place: Place) -> None:

@@ -59,6 +59,13 @@ def test_utf_16_without_its_mark_is_no_text(shop: Shop) -> None:
     assert str(error.message).endswith("m.md:1: The file is not UTF-8 text.")
 
 
+def test_a_projects_mode_chooses_no_model_file(shop: Shop) -> None:
+    shop.mode("m", "---\nmodel: local:x.gguf\n---\nBody\n")
+    mode = shop.one()
+    assert (mode.error, mode.model) == (None, None)
+    assert "cannot choose a model file" in str(mode.warnings[0])
+
+
 def test_every_field_and_attribute(shop: Shop) -> None:
     shop.mode(
         "m",

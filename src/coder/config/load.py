@@ -101,7 +101,7 @@ def load(
     sources = [layer for layer in (below, project, *above) if layer]
     if not sources:
         return Loaded(config=Config())
-    loose = _loosenings(cwd, [below, *above], sources, project, gives) if project else []
+    loose = _loosenings(cwd, environ, [below, *above], sources, project, gives) if project else []
     settings: Settings = {}
     for layer in sources:
         hidden = loose if layer is project and not trusted else []
@@ -201,7 +201,12 @@ def _converted(settings: Any, label: str) -> Config:
 
 
 def _loosenings(
-    cwd: Path, persons: list[Source | None], sources: list[Source], project: Source, gives: PresetGives
+    cwd: Path,
+    environ: Mapping[str, str],
+    persons: list[Source | None],
+    sources: list[Source],
+    project: Source,
+    gives: PresetGives,
 ) -> list[Loosening]:
     from coder.config.loosening import loosenings
 
@@ -212,7 +217,7 @@ def _loosenings(
     for layer in sources:
         together = merged(together, layer.settings)
     configs = (_converted(person, PROJECT_FILE), _converted(together, PROJECT_FILE))
-    return loosenings(project.settings, *configs, cwd, gives)
+    return loosenings(project.settings, *configs, cwd, environ, gives)
 
 
 def _less(settings: Settings, hidden: list[Loosening]) -> Settings:

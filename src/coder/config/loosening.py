@@ -6,16 +6,18 @@ Tightening always applies. Imported only where a project has a configuration.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
 import msgspec
 
-from coder.config import shown
+from coder.config import ConfigError, shown
 from coder.config.explain import found
 from coder.config.layers import KeyPath, Settings, at, has
+from coder.config.models import PREFIX, is_local
+from coder.config.provider import resolve_provider
 from coder.config.schema import Config, Decision, Preset
 from coder.texts import Phrase, Texts
 
@@ -57,13 +59,19 @@ class Loosening(msgspec.Struct, frozen=True):
 
 
 def loosenings(
-    project: Settings, person: Config, together: Config, root: Path, gives: PresetGives
+    project: Settings,
+    person: Config,
+    together: Config,
+    root: Path,
+    environ: Mapping[str, str],
+    gives: PresetGives,
 ) -> list[Loosening]:
     """Settings that `project` loosens. `person`: all layers without it; `together`: with it."""
-    return [
-        Loosening(path=path, reason=reason, value=at(project, path))
-        for path, reason in _loosened_paths(project, person, together, root, gives)
+    paths = [
+        *_loosened_paths(project, person, together, root, gives),
+        *_other_models(project, person, together, environ),
     ]
+    return [Loosening(path=path, reason=reason, value=at(project, path)) for path, reason in paths]
 
 
 def _loosened_paths(
@@ -88,6 +96,30 @@ def _loosened_paths(
         for entry, value in (at(project, (section, name)) or {}).items():
             if mine.get(entry) != theirs.get(entry) and not _switches_off(value):
                 yield (section, name, entry), reason
+
+
+def _other_models(
+    project: Settings, person: Config, together: Config, environ: Mapping[str, str]
+) -> Iterator[tuple[KeyPath, Reason]]:
+    """Models that start a file of the project's in a process of ours, or select another of the person's
+    providers."""
+    for path in _MODELS:
+        mine, theirs = (getattr(getattr(config, path[0]), path[1]) for config in (person, together))
+        if has(project, path) and mine != theirs and theirs.startswith(PREFIX):
+            yield path, "starts"
+    path, name = _MODELS[0], together.provider.model
+    if has(project, path) and name != person.provider.model and not is_local(name):
+        asked = msgspec.structs.replace(person.provider, model=name)
+        with_theirs = msgspec.structs.replace(person, provider=asked)
+        if _address(person, environ) != _address(with_theirs, environ):
+            yield path, "sends"
+
+
+def _address(config: Config, environ: Mapping[str, str]) -> str:
+    try:
+        return resolve_provider(config, environ).base_url
+    except ConfigError:
+        return ""
 
 
 def _any_change(mine: object, theirs: object) -> bool:
@@ -155,6 +187,8 @@ _RULES: Final[tuple[tuple[str, str, Reason, Callable[[Any, Any], bool]], ...]] =
     ("budget", "max_usd", "costs", _may_spend_more),
     ("ide", "enabled", "sends", _becomes_true),
 )
+# Settings that name a model
+_MODELS: Final = (("provider", "model"), ("routing", "fast"), ("routing", "strong"))
 # Limits that a project may set, but not raise where the person has set one
 _BOUNDS: Final[tuple[tuple[str, str, Reason, Callable[[Any, Any], bool]], ...]] = (
     ("workflow", "max_verify_attempts", "costs", _raises),

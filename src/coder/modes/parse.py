@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import msgspec
 
 from coder.config import shown
+from coder.config.models import PREFIX
 from coder.context.frontmatter import HeadFault, Node, read_header, split
 from coder.modes.faults import ModeFault, fault_of_head
 from coder.modes.patterns import compiled, is_quick
@@ -87,6 +88,10 @@ def _mode(found: Found, scope: ModeScope, content: str) -> Mode:
         warnings.append(Phrase("modes.warn_instant_default"))
     if "allowed_tools" in fields.nodes:
         warnings.append(Phrase("modes.warn_allowed_tools"))
+    model = fields.line("model") or None
+    if scope.kind == "project" and model is not None and model.startswith(PREFIX):
+        model = None  # a file of the project's would be loaded outside the sandbox
+        warnings.append(Phrase("modes.warn_local_model"))
     _check_places(found.mode_id, body, body_line, variables)
     effort: ReasoningEffort | None = fields.choice("reasoning_effort", _EFFORTS)
     definition = ModeDefinition(
@@ -99,7 +104,7 @@ def _mode(found: Found, scope: ModeScope, content: str) -> Mode:
         argument_hint=fields.line("argument_hint"),
         variables=variables,
         default_enabled=default_enabled and kind == "persistent",
-        model=fields.line("model") or None,
+        model=model,
         reasoning_effort=effort,
         allowed_tools=fields.texts("allowed_tools"),
         on_error=fields.choice("on_error", _ON_ERROR) or "insert",

@@ -122,6 +122,7 @@ TEXTS: dict[str, str] = {
     "modes.warn_cut": "{mode} was cut to {limit} characters",
     "modes.warn_file_cut": "{mode}: @{path} was cut to {limit} characters",
     "modes.warn_instant_default": "default_enabled has no meaning for an instant mode",
+    "modes.warn_local_model": "a project's mode cannot choose a model file (local:…); its model is ignored",
     "modes.warn_no_file": "{mode}: there is no file {path}; @{path} stays as it is",
     "modes.warn_output_cut": "{mode}: the output of `{command}` was cut to {limit} characters",
     "modes.warn_shortcut": "the shortcut {shortcut} of {name} belongs to {other} already",

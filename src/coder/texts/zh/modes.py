@@ -109,6 +109,7 @@ TEXTS: dict[str, str] = {
     "modes.warn_cut": "{mode} 已截断为 {limit} 个字符",
     "modes.warn_file_cut": "{mode}：@{path} 已截断为 {limit} 个字符",
     "modes.warn_instant_default": "default_enabled 对瞬时模式没有意义",
+    "modes.warn_local_model": "项目的模式不能选择模型文件（local:…）；其 model 已忽略",
     "modes.warn_no_file": "{mode}：没有文件 {path}；@{path} 原样保留",
     "modes.warn_output_cut": "{mode}：`{command}` 的输出已截断为 {limit} 个字符",
     "modes.warn_shortcut": "变量 {name} 的快捷方式 {shortcut} 已属于 {other}",
