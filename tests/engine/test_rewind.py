@@ -214,3 +214,11 @@ def test_turns_that_undo_has_forgotten_are_named(project: Project) -> None:
     again = go(project, [{"text": "ok"}], ["/rewind 1", "go"], resume=session_of(driver))
     assert "No longer covered by undo" in replies(again)[0].text
     assert "Changed meanwhile, and kept: a.txt." in texts(again.chats[0])
+
+
+def test_the_model_is_told_of_an_undo_of_a_turn_that_the_conversation_still_has(project: Project) -> None:
+    inputs = [*INPUTS, "/undo", "/undo", "/rewind 2", "another way"]
+    driver = go(project, [*SCRIPT, {"text": "third"}], inputs)
+    after = texts(driver.chats[-1])
+    assert "undone the file changes of turn 1" in after
+    assert "undone the file changes of turn 2" not in after

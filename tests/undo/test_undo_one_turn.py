@@ -19,8 +19,9 @@ from typed import played, said
 from coder.record.undo.files import UNDOING
 from coder.record.undo.journal import UndoJournal
 from coder.record.undo.shell import ShellUndo
+from kit import ScriptedServer
 from kit.calls import bash, write
-from kit.driving import Project
+from kit.driving import Project, drive
 
 SLOTS = 4
 NAMES = ["a", "b", "sub/c"]
@@ -222,15 +223,20 @@ def test_redo_goes_by_the_time_of_undoing(tmp_path: Path) -> None:
         assert world(root) == states.pop()
 
 
+def cut_off(journal: UndoJournal, turn: int) -> None:
+    """An undo of the turn is killed after its first file, which the turn had made."""
+    found = journal.files.changes(journal.files.turn(turn))
+    journal.files.begin(UNDOING, turn, [type(c)(c.path, c.after, c.before, by_tool=True) for c in found])
+    Path(found[0].path).unlink()
+
+
 def test_an_undo_of_an_early_turn_that_was_cut_off_is_finished_first(tmp_path: Path) -> None:
     root, journal = tmp_path / "root", UndoJournal(tmp_path / "undo")
     root.mkdir()
     for turn, name in ((1, "one"), (1, "other"), (2, "two")):
         journal.begin_turn(turn)
         change_by_tool(journal, root / name, b"x")
-    found = journal.files.changes(journal.files.turn(1))
-    journal.files.begin(UNDOING, 1, [type(c)(c.path, c.after, c.before, by_tool=True) for c in found])
-    (root / "one").unlink()  # and then it was killed
+    cut_off(journal, 1)
     assert UndoJournal(journal.directory).undo().turn == 1
     assert sorted(world(root)) == ["two"]
 
@@ -303,6 +309,27 @@ def test_from_a_turn_on(project: Project) -> None:
     assert [one["meta"]["undone_turn"] for one in project.of_type("undo")] == [3, 2]
     assert (project.cwd / "a").exists()
     assert not (project.cwd / "b").exists()
+
+
+@pytest.mark.parametrize("words", ["/undo 3..", "/rewind 3"])
+def test_an_earlier_turn_whose_undo_was_cut_off_is_none_of_those_that_are_named(
+    project: Project, words: str
+) -> None:
+    turns = [[write("a", "x\n"), write("a2", "x\n")], *([write(name, "x\n")] for name in ("b", "c", "d"))]
+    driver = played(project, turns)
+    session = driver.engine.agent.session
+    cut_off(session.undo, 1)
+    inputs = [words, "/redo"] if words == "/rewind 3" else [f"/undo show {words[6:]}", words]
+    with ScriptedServer([]) as server:
+        again = drive(project, server.url, inputs, mode="yolo", resume=session.id)
+    undone = [turn for one in project.of_type("undo") if (turn := one["meta"].get("undone_turn"))]
+    assert undone == [1, 4, 3]
+    left = {path.name for path in project.cwd.iterdir() if len(path.name) < 3}
+    if words == "/rewind 3":  # the first turn's undo was asked for before: it is no part of the rewind
+        assert left == {"b", "c", "d"}
+    else:
+        assert left == {"b"}
+        assert all(f"of turn {turn}:" in said(again)[0] for turn in undone)
 
 
 @pytest.mark.parametrize("words", ["turn", "turn x", "turn 1 2", "turn 2..", "2.. 3", "0..", "..", "x"])

@@ -98,6 +98,35 @@ def test_several_turns_stop_at_one_that_is_not_taken_back_whole(pair: Pair) -> N
     assert one.held() == {}
 
 
+def test_what_an_earlier_undo_left_is_none_of_the_turns_from_one_on(pair: Pair) -> None:
+    one, other = pair
+    for turn, name in ((1, "first"), (2, "second"), (3, "third")):
+        one.journal.begin_turn(turn)
+        one.tool(name, "x\n")
+    one.journal.begin_turn(4)
+    one.tool("fourth", "x\n")
+    other.shell.before("short")
+    one.run("echo x > shared")
+    other.shell.after()
+    assert [o.turn for o in one.journal.undo_since(4)] == [4]
+    assert [o.turn for o in one.journal.preview_since(2, force=True)] == [4, 3, 2]
+    assert [o.turn for o in one.journal.undo_since(2, force=True)] == [4, 3, 2]
+    assert one.held() == {"first": "x\n"}
+
+
+def test_what_the_undo_of_an_earlier_turn_left_stays(pair: Pair) -> None:
+    one, other = pair
+    other.shell.before("short")
+    one.run("echo x > shared")
+    other.shell.after()
+    one.tool("first", "x\n")
+    one.journal.begin_turn(2)
+    one.tool("second", "x\n")
+    assert one.names(one.journal.undo_turn(1)[0].shared) == ["shared"]
+    assert [o.turn for o in one.journal.undo_since(2, force=True)] == [2]
+    assert one.held() == {"shared": "x\n"}
+
+
 def test_what_one_did_before_and_after_the_other_s_command_is_its_own(pair: Pair) -> None:
     one, other = pair
     one.put("both", "1\n")

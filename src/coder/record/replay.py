@@ -51,6 +51,7 @@ class _Point(msgspec.Struct, frozen=True):
     todos: list[dict[str, Any]]
     engine_todos: list[dict[str, Any]]
     notes: list[str]
+    undos: int
 
 
 class Replay:
@@ -79,6 +80,7 @@ class Replay:
         self._open_calls: dict[str, ToolCall] = {}
         self._before_turn: dict[int, _Point] = {}
         self._before_rewind: list[_Point] = []
+        self._undos: list[tuple[int, str]] = []  # the turn, and the note
 
     @property
     def unanswered(self) -> list[ToolCall]:
@@ -138,8 +140,10 @@ class Replay:
             case Accepted():
                 # A foreign record's pending calls were never approved by this person.
                 self.close_open_calls()
-            case Undo() if event.content:
+            case Undo() as entry if event.content:
                 self.notes.append(event.content)
+                if turn := entry.undone_turn or entry.redone_turn:
+                    self._undos.append((turn, event.content))
             case Rewind() as entry:
                 self._rewind(event, entry)
 
@@ -161,7 +165,8 @@ class Replay:
             self._message(Message(role="user", content=entry.message or event.content, images=images))
 
     def _point(self) -> _Point:
-        return _Point(self.messages, len(self.messages), self.todos, self.engine_todos, list(self.notes))
+        length, notes = len(self.messages), list(self.notes)
+        return _Point(self.messages, length, self.todos, self.engine_todos, notes, len(self._undos))
 
     def _rewind(self, event: HistoryEvent, entry: Rewind) -> None:
         """The instructions at the head stay as they are now: they are settings."""
@@ -178,7 +183,8 @@ class Replay:
         then = point.messages[: point.length]
         self.messages = [*self.messages[: head_length(self.messages)], *then[head_length(then) :]]
         self.todos, self.engine_todos = point.todos, point.engine_todos
-        self.notes = [*point.notes, *([event.content] if event.content else [])]
+        since = [note for turn, note in self._undos[point.undos :] if turn < entry.before]
+        self.notes = [*point.notes, *since, *([event.content] if event.content else [])]
 
     def _images_of(self, entry: TurnStart | Observation) -> list[messages.Image]:
         return [self.images[name] for name in entry.images if name in self.images]

@@ -102,14 +102,11 @@ async def _undo(agent: Agent, turn: int, *, force: bool) -> list[UndoOutcome] | 
     """All changes since, or none: tried first, so that a refusal leaves everything as it is."""
     journal = agent.session.undo
     await recover_killed_commands(agent)
-    count = sum(one >= turn for one in journal.turns())
-    if not count:
-        return []
     if not force:
-        would = await asyncio.to_thread(journal.preview, count)
+        would = await asyncio.to_thread(journal.preview_since, turn)
         if not all(one.complete for one in would):
             return _refusal(agent, turn, would)
-    outcomes = await carry_out(agent, "undo", journal.undo_turns, count, force=force)
+    outcomes = await carry_out(agent, "undo", journal.undo_since, turn, force=force)
     if isinstance(outcomes, Phrase):
         return Reply(outcomes, ok=False)
     if not force and not all(one.complete for one in outcomes):  # changed by somebody in between
@@ -138,7 +135,9 @@ async def _rewind(
     if files_as_now:
         named = ", ".join(files_as_now[:_NAMED]) + (" …" if len(files_as_now) > _NAMED else "")
         note = f"The person took the conversation back to this point. Changed meanwhile, and kept: {named}."
-    entry = entries.Rewind(before=to.turn, undone=[one.turn for one in undone if not one.refused])
+    # Without an earlier turn whose interrupted undo was finished first: `/redo` of the rewind leaves it.
+    turns = [one.turn for one in undone if not one.refused and one.turn >= to.turn]
+    entry = entries.Rewind(before=to.turn, undone=turns)
     session.log.append(entry, session.redactor.redact(note))
     await _take_over(session)
     data: dict[str, object] = {"rewound_to": to.turn, "draft": to.text}

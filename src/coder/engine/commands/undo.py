@@ -28,6 +28,8 @@ _COMMANDS_NAMED = 5
 _SHOWING = ("show", "?")
 _FORCING = ("force", "--force")
 
+_Turns = Callable[..., list[UndoOutcome]]  # which turns, and `force`
+
 
 class _Asked(msgspec.Struct, frozen=True):
     """The words after the command. `since`: from this turn on; `alone`: this turn and no other."""
@@ -37,6 +39,10 @@ class _Asked(msgspec.Struct, frozen=True):
     alone: int = 0
     force: bool = False
     show: bool = False
+
+    @property
+    def which(self) -> int:
+        return self.alone or self.since or self.count
 
 
 def _asked(args: str) -> _Asked | None:
@@ -75,16 +81,19 @@ async def undo_command(agent: Agent, args: str) -> Reply:
     if (one := asked.alone) and one not in turns:
         known = ", ".join(map(str, turns)) or "–"
         return Reply(Phrase("undo.no_turn", turn=one, turns=known), ok=False)
-    if asked.since:
-        asked = msgspec.structs.replace(asked, count=sum(turn >= asked.since for turn in turns))
+    undo: _Turns = journal.undo_turns
+    preview: _Turns = journal.preview
+    if asked.alone:
+        undo, preview = journal.undo_turn, journal.preview_turn
+    elif asked.since:
+        undo, preview = journal.undo_since, journal.preview_since
     if asked.show:
-        preview = journal.preview_turn if asked.alone else journal.preview
-        outcomes = await asyncio.to_thread(preview, asked.alone or asked.count, force=asked.force)
+        outcomes = await asyncio.to_thread(preview, asked.which, force=asked.force)
         lines = [
             line for one in outcomes for line in outcome_lines(agent, one, "would", alone=bool(asked.alone))
         ]
         return Reply(told(agent, outcomes, lines), data=_data(outcomes))
-    return await _do(agent, "undo", journal.undo_turn if asked.alone else journal.undo_turns, asked)
+    return await _do(agent, "undo", undo, asked)
 
 
 async def redo_command(agent: Agent, args: str) -> Reply:
@@ -109,7 +118,7 @@ async def recover_killed_commands(agent: Agent) -> None:
 
 
 async def carry_out(
-    agent: Agent, action: str, turns: Callable[..., list[UndoOutcome]], which: int, *, force: bool
+    agent: Agent, action: str, turns: _Turns, which: int, *, force: bool
 ) -> list[UndoOutcome] | Phrase:
     """Undo or redo, recorded; the phrase says why it failed."""
     # Shielded from cancellation: an interrupted undo is completed only by the next one.
@@ -127,8 +136,8 @@ async def carry_out(
     return outcomes
 
 
-async def _do(agent: Agent, action: str, turns: Callable[..., list[UndoOutcome]], asked: _Asked) -> Reply:
-    outcomes = await carry_out(agent, action, turns, asked.alone or asked.count, force=asked.force)
+async def _do(agent: Agent, action: str, turns: _Turns, asked: _Asked) -> Reply:
+    outcomes = await carry_out(agent, action, turns, asked.which, force=asked.force)
     if isinstance(outcomes, Phrase):
         return Reply(outcomes, ok=False)
     lines = [line for one in outcomes for line in outcome_lines(agent, one, action, alone=bool(asked.alone))]

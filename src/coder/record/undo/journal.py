@@ -175,11 +175,11 @@ class UndoJournal:
 
     # undo and redo
 
-    def undo(self, *, force: bool = False) -> UndoOutcome:
+    def undo(self, *, force: bool = False, since: int = 0) -> UndoOutcome:
         """Undo the newest turn that changed files; nothing if a file is in conflict. Doubtful changes are
         left unless `force`, which may also follow later."""
         self._recover_interrupted()
-        for task in self._to_undo(force):
+        for task in self._to_undo(force, since):
             outcome = self._run(task, force)
             if outcome.turn:
                 return outcome
@@ -188,6 +188,11 @@ class UndoJournal:
     def undo_turns(self, count: int, *, force: bool = False) -> list[UndoOutcome]:
         """Undo `count` turns, newest first; stops at the first that is not complete."""
         return _repeat_while_complete(count, lambda: self.undo(force=force))
+
+    def undo_since(self, turn: int, *, force: bool = False) -> list[UndoOutcome]:
+        """Undo this turn and all later ones, after what was interrupted."""
+        most = sum(1 for _ in self._to_undo(force, turn))
+        return _repeat_while_complete(most, lambda: self.undo(force=force, since=turn))
 
     def undo_turn(self, turn: int, *, force: bool = False) -> list[UndoOutcome]:
         """Undo this turn alone: later changes of its files are merged with, and where they cannot be, nothing
@@ -260,9 +265,16 @@ class UndoJournal:
 
     def preview(self, count: int = 1, *, force: bool = False) -> list[UndoOutcome]:
         """Dry run of `undo_turns`."""
+        return self._preview(count, force)
+
+    def preview_since(self, turn: int, *, force: bool = False) -> list[UndoOutcome]:
+        """Dry run of `undo_since`."""
+        return self._preview(sum(1 for _ in self._to_undo(force, turn)), force, turn)
+
+    def _preview(self, count: int, force: bool, since: int = 0) -> list[UndoOutcome]:
         self._recover_interrupted()
         tree = PlannedTree()
-        waiting = self._to_undo(force)
+        waiting = self._to_undo(force, since)
 
         def plan_next() -> UndoOutcome:
             for task in waiting:
@@ -331,12 +343,12 @@ class UndoJournal:
         kept = self.files.content(state.blob) if state.blob and state.kind == "file" else None
         return _UNKNOWN if kept is None else kept
 
-    def _to_undo(self, force: bool) -> Iterator[_Task]:
-        """First what was interrupted or left, then turn by turn."""
+    def _to_undo(self, force: bool, since: int = 0) -> Iterator[_Task]:
+        """First what was interrupted or left, then turn by turn, back to the turn `since`."""
         for turn, moves in self.files.begun(REDOING).items():
             yield _Task(turn, moves, begun=moves, drops=REDOING)
         last = next(iter(self.files.redos()), 0)
-        if force and last:
+        if force and last and last >= since:
             doubtful = [c for c in self.files.changes(self.files.undone(last)) if c.doubt]
             yield _Task(last, doubtful, rest=True)
         begun = self.files.begun(UNDOING)
@@ -344,7 +356,7 @@ class UndoJournal:
         for turn in sorted(turns, key=lambda turn: (turn in begun, turn), reverse=True):
             if turn in begun and turn < REVIEWS:  # it may have been undone alone, before later turns
                 yield from self._alone(turn)
-            else:
+            elif turn >= since:
                 yield _Task(turn, self.files.changes(self.files.turn(turn)), UNDOING, begun.get(turn, []))
 
     def _recover_interrupted(self) -> None:
