@@ -389,6 +389,23 @@ def test_a_permission_that_nobody_waits_for_is_withdrawn(project: Project) -> No
         assert line.end() == 0
 
 
+def test_a_cancelled_option_leaves_the_session_usable(project: Project) -> None:
+    with ScriptedServer([{"text": "hello"}]) as server, bare(project, server.url) as line:
+        session = line.ask("session/new", cwd=str(project.cwd), mcpServers=[])["result"]["sessionId"]
+        number = line.begin("session/set_config_option", sessionId=session, configId="model", value="other")
+        while (asked := line.message()).get("method") != "session/request_permission":
+            pass  # whether to take a model that the server does not list
+        line.send({"method": "$/cancel_request", "params": {"requestId": number}})
+        assert line.answer(number)["error"]["code"] == -32800
+        while (told := line.message()).get("method") != "$/cancel_request":
+            pass
+        assert told["params"] == {"requestId": asked["id"]}
+        prompt = [{"type": "text", "text": "go"}]
+        answer = line.ask("session/prompt", sessionId=session, prompt=prompt)
+        assert answer["result"]["stopReason"] == "end_turn"
+        assert line.end() == 0
+
+
 def test_a_request_can_be_cancelled_by_its_id(project: Project) -> None:
     """A prompt is answered as after `session/cancel`."""
     script = [{"calls": [call("bash", command="sleep 60")]}, {"text": "never"}]

@@ -161,7 +161,7 @@ class EditorSession:
         if self._questions and self._inputs and self._inputs[0].kind == "rest":
             self.engine.submit(Cancel())  # the person ignored the question
         item = self._submit(_Input("prompt", UserInput(message.text, message.attached, [], message.images)))
-        return await item.done
+        return await asyncio.shield(item.done)
 
     def _submit(self, item: _Input) -> _Input:
         self._inputs.append(item)
@@ -216,8 +216,14 @@ class EditorSession:
         busy = bool(self._inputs)
         item = self._submit(_Input("option", UserInput(f"/model {value}")))
         self._model = value  # used from the next prompt on
-        if not busy:
-            await item.done
+        if busy:
+            return
+        try:
+            await asyncio.shield(item.done)  # the queue goes on by it, also where nobody waits any more
+        except asyncio.CancelledError:
+            if self._inputs and self._inputs[0] is item:
+                self.engine.submit(Cancel())
+            raise
 
     def modes(self) -> dict[str, Any]:
         return offers.modes(self._mode, self.texts)
