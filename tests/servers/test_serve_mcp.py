@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import subprocess
 import sys
 from typing import Any
+
+import pytest
 
 from coder.mcp.client import StdioEndpoint, connect
 from kit import ScriptedServer
@@ -97,6 +100,21 @@ def test_a_cancelled_task_stops(project: Project) -> None:
         client.send("notifications/cancelled", {"requestId": number}, notify=True)
         assert client.answer(number)["error"]["code"] == -32800
         assert client.end() == 0
+    assert project.of_type("turn_end")[0]["meta"]["status"] == "cancelled"
+    assert project.events()[-1]["type"] == "session_end"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_signal_completes_the_record(project: Project, number: int) -> None:
+    """Hosts end their servers by one."""
+    with ScriptedServer([{"calls": [bash("sleep 60")]}, {"text": "never"}]) as server:
+        client = Client(project, server.url, "--mode", "yolo")
+        params = {"name": "task", "arguments": {"task": "sleep"}, "_meta": {"progressToken": 1}}
+        client.send("tools/call", params)
+        assert client.process.stdout
+        assert json.loads(client.process.stdout.readline())["method"] == "notifications/progress"
+        client.process.send_signal(number)
+        assert client.end() == 130
     assert project.of_type("turn_end")[0]["meta"]["status"] == "cancelled"
     assert project.events()[-1]["type"] == "session_end"
 

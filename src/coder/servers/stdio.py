@@ -12,9 +12,10 @@ import contextlib
 import errno
 import os
 import select
+import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -29,6 +30,8 @@ _FULL = 8 << 20  # bytes that wait for the reader: nothing more is taken in unti
 _LONGEST_CHUNK = 8_000  # characters: some clients read lines of at most 64 KiB
 _STDERR = 2
 _LONGEST_LOG = 1000  # characters
+FLUSHING = 2.0  # seconds for the last answers to be written
+_CANCELLED = 130
 
 
 def take_over() -> tuple[int, int]:
@@ -226,3 +229,46 @@ def log(text: str) -> None:
 def log_loss(error: OSError) -> None:
     if error.errno not in (errno.EPIPE, errno.ECONNRESET, errno.EBADF):
         log(f"cannot write: {error.strerror}")
+
+
+class Server(Protocol):
+    """What is served on the line."""
+
+    peer: Editor
+
+    async def close(self) -> None:
+        """End what runs, once nothing more comes in."""
+
+
+async def serve_on_stdio(server_on: Callable[[EditorOutbox], Server]) -> int:
+    """Serve until EOF, a signal or the loss of the reader; returns the exit status."""
+    loop = asyncio.get_running_loop()
+    over = asyncio.Event()
+    signals: list[int] = []
+
+    def stopped(number: int) -> None:
+        signals.append(number)
+        over.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, stopped, number)
+    given, taken = take_over()
+
+    def lost(error: OSError) -> None:
+        log_loss(error)
+        over.set()
+
+    os.set_blocking(taken, False)
+    outbox = EditorOutbox(taken, lost)
+    server = server_on(outbox)
+    reading = asyncio.create_task(server.peer.hear(given))
+    reading.add_done_callback(lambda _: over.set())
+    await over.wait()
+    reading.cancel()
+    await server.close()
+    await asyncio.wait([asyncio.create_task(outbox.empty())], timeout=FLUSHING)
+    outbox.close()
+    with contextlib.suppress(OSError):
+        os.set_blocking(taken, True)  # the stream is handed back as it was
+        os.close(taken)
+    return _CANCELLED if signals else 0

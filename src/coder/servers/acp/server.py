@@ -6,9 +6,7 @@ Each session has its own agent and engine. The engine is imported lazily, after 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
-import signal
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -31,7 +29,7 @@ from coder.servers.acp.params import (
     SetMode,
     SetOption,
 )
-from coder.servers.stdio import AUTH_REQUIRED, NOT_FOUND, Editor, EditorOutbox, log_loss, take_over
+from coder.servers.stdio import AUTH_REQUIRED, FLUSHING, NOT_FOUND, Editor, EditorOutbox, serve_on_stdio
 from coder.texts import Texts, pick_language
 
 if TYPE_CHECKING:
@@ -44,8 +42,6 @@ _PAGE = 50  # sessions in one answer of `session/list`
 _BATCH = 100  # events replayed before yielding to other sessions
 _OPENING = 5.0  # seconds for pending requests to finish, when the client is gone
 _CLOSING = 10.0  # seconds for sessions to end in, when the client is gone
-_FLUSHING = 2.0  # seconds for the last answers to be written
-_CANCELLED = 130
 _AUTH = "provider"
 _PROVIDER_VARIABLES = (
     "CODER_API_KEY",
@@ -346,7 +342,7 @@ class AcpServer:
         self._sessions.clear()
         if closing:
             await asyncio.wait(closing, timeout=_CLOSING)
-        await self.peer.settled(_FLUSHING)
+        await self.peer.settled(FLUSHING)
 
 
 def _state(session: EditorSession) -> dict[str, Any]:
@@ -355,33 +351,4 @@ def _state(session: EditorSession) -> dict[str, Any]:
 
 async def serve(chosen: Chosen) -> int:
     """Serve until EOF or a signal; returns the exit status."""
-    loop = asyncio.get_running_loop()
-    over = asyncio.Event()
-    signals: list[int] = []
-
-    def stopped(number: int) -> None:
-        signals.append(number)
-        over.set()
-
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(number, stopped, number)
-    given, taken = take_over()
-
-    def lost(error: OSError) -> None:
-        log_loss(error)
-        over.set()
-
-    os.set_blocking(taken, False)
-    outbox = EditorOutbox(taken, lost)
-    server = AcpServer(chosen, outbox)
-    reading = asyncio.create_task(server.peer.hear(given))
-    reading.add_done_callback(lambda _: over.set())
-    await over.wait()
-    reading.cancel()
-    await server.close()
-    await asyncio.wait([asyncio.create_task(outbox.empty())], timeout=_FLUSHING)
-    outbox.close()
-    with contextlib.suppress(OSError):
-        os.set_blocking(taken, True)  # the stream is handed back as it was
-        os.close(taken)
-    return _CANCELLED if signals else 0
+    return await serve_on_stdio(lambda outbox: AcpServer(chosen, outbox))

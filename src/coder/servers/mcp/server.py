@@ -12,12 +12,11 @@ import msgspec
 
 from coder import __version__
 from coder.rpc.peer import INVALID_PARAMS, Id, Json, Method, RpcError
-from coder.servers.stdio import Editor, EditorOutbox, log_loss, take_over
+from coder.servers.stdio import Editor, EditorOutbox, serve_on_stdio
 
 VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")  # newest first
 _AT_ONCE = 4  # tasks
 _CLOSING = 10.0  # seconds for tasks to end in, when the client is gone
-_FLUSHING = 2.0
 
 _TASK = {
     "name": "task",
@@ -94,6 +93,11 @@ class McpServer:
                 "tools/call": Method(_Call, self.call),
             },
         )
+
+    async def close(self) -> None:
+        """End the tasks and complete their records."""
+        self.peer.cancel_all()
+        await self.peer.settled(_CLOSING)
 
     async def initialize(self, params: _Initialize) -> Json:
         version = params.protocol_version if params.protocol_version in VERSIONS else VERSIONS[0]
@@ -194,16 +198,5 @@ def _failed(text: str) -> Json:
 
 
 async def serve(chosen: Chosen) -> int:
-    """Until the client closes its end."""
-    given, taken = take_over()
-    outbox = EditorOutbox(taken, log_loss)
-    server = McpServer(chosen, outbox)
-    await server.peer.hear(given)
-    server.peer.cancel_all()
-    await server.peer.settled(_CLOSING)
-    try:
-        async with asyncio.timeout(_FLUSHING):
-            await outbox.empty()
-    except TimeoutError:
-        pass
-    return 0
+    """Serve until EOF or a signal; returns the exit status."""
+    return await serve_on_stdio(lambda outbox: McpServer(chosen, outbox))
