@@ -30,6 +30,9 @@ MAX_CHANGED_BYTES = (
 SEEN_BYTES = 8 * 1024 * 1024  # `read` remembers what files up to this size hold
 DETAIL_LINES = 400  # of diff, for a person
 RECORD_LINES = 4000  # of diff, for the record
+CHANGED_SINCE = (
+    "the file had changed since you read it (by a command, an undo or others): that is still in it"
+)
 STALE_LINES = 60  # of diff, for a model whose file changed under its hands
 STALE_CHARS = 4000
 

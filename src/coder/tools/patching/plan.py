@@ -20,6 +20,7 @@ from coder.tools.base import (
     summed_up,
 )
 from coder.tools.changes import (
+    CHANGED_SINCE,
     DETAIL_LINES,
     RECORD_LINES,
     Change,
@@ -188,9 +189,7 @@ class _Plan:
             self._check_fresh(path, now)
             raise
         if changed:
-            notes.append(
-                "the file had changed since you read it (by a command or others): that is still in it"
-            )
+            notes.append(CHANGED_SINCE)
         self.notes += [f"{name}: {note}" for note in notes]
         return after
 

@@ -10,6 +10,7 @@ import msgspec
 from coder.texts import Phrase
 from coder.tools.base import Arguments, Preview, ToolContext, ToolResult, failed
 from coder.tools.changes import (
+    CHANGED_SINCE,
     Change,
     apply,
     check_seen,
@@ -44,7 +45,7 @@ async def replace(args: Arguments, context: ToolContext) -> ToolResult:
     if plan.how:
         note += f"; old_string was not there exactly, matched with tolerance for {plan.how}"
     if plan.stale:
-        note += "; the file had changed since you read it (by a command or others): that is still in it"
+        note += f"; {CHANGED_SINCE}"
     return single_result(plan.change, context, note, matches=plan.matches, tolerance=plan.how)
 
 
