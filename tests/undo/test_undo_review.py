@@ -126,6 +126,16 @@ def test_taken_back_hunks_are_not_asked_about_again_and_undo_takes_the_rest(
     assert not (project.cwd / "new.txt").exists()
 
 
+def test_a_turn_that_was_taken_back_whole_has_nothing_left_to_undo(
+    project: Project, text: Callable[[], str]
+) -> None:
+    for command in ("/undo show", "/undo"):
+        inputs = ("go", "/diff review", command) if command == "/undo show" else (command,)
+        driver = play(project, WORK, *inputs, decide=keeping())
+        assert said(driver).text == "Of the file changes of turn 1 nothing is left to take back."
+    assert text() == lines()
+
+
 def test_a_person_s_edit_of_other_lines_stays_and_of_the_same_lines_refuses_by_name(
     project: Project, text: Callable[[], str]
 ) -> None:

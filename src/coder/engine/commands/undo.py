@@ -204,6 +204,8 @@ def outcome_lines(agent: Agent, outcome: UndoOutcome, manner: str, *, alone: boo
     ]
     lines += ["  " + Phrase("undo.copy", path=path) for path in outcome.kept_copies]
     lines += [*left, Phrase("undo.force_rest", again=again)] if left else []
+    if not lines and manner != "redo" and outcome.turn < REVIEWS:
+        return [Phrase("undo.nothing_left", turn=outcome.turn)]
     head = "undo.preview" if manner == "would" else f"{manner}.done"
     if outcome.turn >= REVIEWS:
         head = f"record.review_{manner}"

@@ -389,6 +389,7 @@ TEXTS: dict[str, str] = {
     "undo.cut_off": ("What these commands had done when the session was cut off is not covered: {commands}"),
     "undo.kept": "kept {path}: something else is in it by now",
     "undo.more": "… and {n} more",
+    "undo.nothing_left": "Of the file changes of turn {turn} nothing is left to take back.",
     "undo.no_change": "no file had to be changed",
     "undo.own_commands": "What your own commands did is not covered: {commands}",
     "undo.no_turn": "Turn {turn} has no file changes that could be taken back. Turns that have: {turns}",

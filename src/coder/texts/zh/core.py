@@ -325,6 +325,7 @@ TEXTS: dict[str, str] = {
     "undo.cut_off": "会话中断时正在运行的命令所做的改动不在撤销范围内：{commands}",
     "undo.kept": "保留 {path}：其中已有其他内容",
     "undo.more": "… 另有 {n} 项",
+    "undo.nothing_left": "第 {turn} 回合的文件改动已没有可撤销的部分。",
     "undo.no_change": "没有文件需要改动",
     "undo.own_commands": "你自己运行的命令所做的改动不在撤销范围内：{commands}",
     "undo.no_turn": "第 {turn} 回合没有可撤销的文件改动。有改动的回合：{turns}",
