@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import count
+from typing import Any
 
-from coder.protocol.events import CommandDone, InputDone, Steered
+from coder.protocol.events import AnyEvent, CommandDone, Finished, InputDone, Steered, TurnEnded
 from coder.protocol.ops import Cancel, Query, SetOperatingMode, Steer
 from coder.record.log import read_log
 from coder.record.replay import replay
@@ -59,6 +61,56 @@ def test_what_was_heard_outlives_a_summary_that_forgets_it(project: Project) -> 
     for event in read_log(project.logs()[0]):
         newest.take(event)
     assert newest.so_far.heard == ["call it lead, not prefix"]
+
+
+def after_answers(project: Project, script: list[Any], said: dict[int, str]) -> Driver:
+    """Say something as soon as the answer with that number is complete."""
+
+    async def scenario(url: str) -> Driver:
+        driver = Driver(project, url, mode="yolo")
+        driver.start()
+        agent, answers = driver.engine.agent, count()
+        emit = agent.emit
+
+        def emit_and_say(event: AnyEvent) -> None:
+            emit(event)
+            if isinstance(event, Finished) and (text := said.get(next(answers))):
+                driver.engine.submit(Steer(text))
+
+        agent.emit = emit_and_say  # type: ignore[method-assign] # at once, before the turn can end
+        await driver.send("go")
+        await driver.close()
+        return driver
+
+    with ScriptedServer(script) as server:
+        return asyncio.run(scenario(server.url))
+
+
+def test_what_was_answered_before_a_message_was_heard_is_part_of_the_answer(project: Project) -> None:
+    script = [CALLS, {"text": "It is blue."}, CALLS, {"text": "It was red."}, {"text": "Bye."}]
+    driver = after_answers(project, script, {0: "hurry", 1: "and before?", 3: "thanks"})
+    (ended,) = of(driver.seen, TurnEnded)
+    assert ended.text == "It is blue.\n\nIt was red.\n\nBye."
+    assert [event["content"] for event in project.of_type("final")] == [ended.text]
+    newest = NewestTurn()
+    for event in read_log(project.logs()[0]):
+        newest.take(event)
+    assert [*newest.so_far.earlier_answers, newest.so_far.answer] == ended.text.split("\n\n")
+
+
+def test_answers_between_failed_checks_and_messages_stay_in_order(project: Project) -> None:
+    project.write("gradlew", "#!/bin/sh\necho broken; exit 1\n").chmod(0o755)
+    project.configure(workflow={"max_verify_attempts": 0})
+    write = {"calls": [{"name": "write", "arguments": {"path": "a.py", "content": "x = 1\n"}}]}
+    script = [write, {"text": "Written."}, {"text": "It fails."}, {"text": "As it did before."}]
+    driver = after_answers(project, script, {2: "why?"})
+    (ended,) = of(driver.seen, TurnEnded)
+    assert ended.text == "Written.\n\nIt fails.\n\nAs it did before."
+    newest = NewestTurn()
+    for event in read_log(project.logs()[0]):
+        newest.take(event)
+    assert newest.so_far.earlier_answers == ["Written.", "It fails."]
+    assert newest.so_far.unverified_answers == []
 
 
 def test_a_mode_that_comes_while_a_turn_runs_is_told_before_the_next_step(project: Project) -> None:

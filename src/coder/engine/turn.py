@@ -261,7 +261,10 @@ async def _goes_on(session: Session, turn: Turn, answer: Answer) -> bool:
 
         if await before_stop(session, turn):
             return True
-    return bool(turn.steers)
+    if not turn.steers:
+        return False
+    turn.earlier_answers, turn.unverified_answers = turn.answers(), []
+    return True
 
 
 async def _hear_person(session: Session, turn: Turn) -> None:
@@ -347,9 +350,7 @@ def _end(session: Session, turn: Turn) -> None:
         agent.emit(Steered(op.text, heard=False))
     _leave_no_call_open(session)
     verification = turn.checks.result()
-    if verification.status == "failed":
-        # The last answer is about the failure alone: what was said of the work stands in those before it.
-        turn.answer = "\n\n".join(dict.fromkeys(filter(None, (*turn.unverified_answers, turn.answer))))
+    turn.answer = "\n\n".join(dict.fromkeys(filter(None, turn.answers())))
     evidence = _evidence(session, turn)
     if evidence is not None:
         session.shown = evidence, verification

@@ -13,7 +13,7 @@ from coder.protocol.entries import Asks as Asks
 from coder.protocol.events import TurnStatus
 from coder.protocol.ops import Steer
 from coder.protocol.usage import Usage
-from coder.record.turn_so_far import Checks, TurnSoFar
+from coder.record.turn_so_far import Checks, TurnSoFar, given_answers
 from coder.texts import Phrase
 
 NOTHING_ASKED = Asks()
@@ -77,6 +77,7 @@ class Turn:
         self.models_tried: list[str] = []
         self.cost = 0.0
         self.answer = ""
+        self.earlier_answers: list[str] = []  # followed by a message of the person's
         self.unverified_answers: list[str] = []  # each followed by a failed verification
         self.unfinished = ""  # a truncated answer that is being continued
         self.finish_reason = ""  # of the newest answer
@@ -92,9 +93,13 @@ class Turn:
         turn.steps, turn.usage, turn.cost = so_far.steps, so_far.usage, so_far.cost
         turn.edited = set(so_far.edited)
         turn.changed_by_commands = set(so_far.checks.touched) - turn.edited
+        turn.earlier_answers = list(so_far.earlier_answers)
         turn.unverified_answers, turn.heard = list(so_far.unverified_answers), list(so_far.heard)
         turn.checks, turn.continuations = so_far.checks, so_far.continuations
         return turn
+
+    def answers(self) -> list[str]:
+        return given_answers(self.earlier_answers, self.unverified_answers, self.answer, self.checks)
 
     @contextmanager
     def busy(self, what: str | Phrase) -> Iterator[None]:

@@ -119,8 +119,15 @@ class TurnSoFar(msgspec.Struct):
     continuations: int = 0
     model: str = ""
     answer: str = ""  # the newest
+    earlier_answers: list[str] = []
     unverified_answers: list[str] = []
     heard: list[str] = []  # of the person, while it ran
+
+
+def given_answers(earlier: list[str], unverified: list[str], newest: str, checks: Checks) -> list[str]:
+    """A turn's answers in order. Where verification failed, the newest is about the failure alone: what was
+    said of the work stands in those before it."""
+    return [*earlier, *(unverified if checks.status == "failed" else ()), newest]
 
 
 class NewestTurn:
@@ -130,6 +137,7 @@ class NewestTurn:
         self.so_far = TurnSoFar()
         self.shown: tuple[Evidence, Verification] | None = None  # of the last turn that changed files
         self._line = ""  # of the newest shell call
+        self._answered = False  # nothing but words came last of the model, and they stand
 
     def take(self, event: HistoryEvent) -> None:
         turn = self.so_far
@@ -137,9 +145,10 @@ class NewestTurn:
         turn.edited |= edits_of(event)
         turn.checks.saw_change(sorted(changes_of(event)))
         match event.entry:
-            case Assistant(by=""):
+            case Assistant(by="") as entry:
                 turn.steps = event.step + 1
                 turn.answer = event.said
+                self._answered = not entry.tool_calls
             case TurnStart(said=said):
                 self.so_far = TurnSoFar(text=event.content, said=event.content if said is None else said)
             case Action(input={"command": str(line)}):
@@ -156,12 +165,20 @@ class NewestTurn:
                 self.shown = evidence, verification
             case Undo():  # what it says of those files may no longer hold
                 self.shown = None
-            case Note(reason="person"):
-                turn.heard.append(event.content)
-            case Note(reason=reason) if reason in _CONTINUED:
-                turn.continuations += 1
+            case Note(reason=reason):
+                self._note(reason, event.content)
             case Routing(model=model):
                 turn.model = model
+
+    def _note(self, reason: str, text: str) -> None:
+        turn = self.so_far
+        turn.continuations += reason in _CONTINUED
+        if reason == "person":
+            turn.heard.append(text)
+            if self._answered:
+                given = given_answers(turn.earlier_answers, turn.unverified_answers, turn.answer, turn.checks)
+                turn.earlier_answers, turn.unverified_answers = given, []
+        self._answered = self._answered and reason == "rules"  # which come before what the person said
 
     def _count(self, request: Request | None) -> None:
         if request is not None:
