@@ -208,9 +208,22 @@ class Line:
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self.process = process
         self._last = 100
+        self._watch = self._watched()
+
+    def _watched(self) -> threading.Timer:
+        """Ends the server where nothing comes for long: who reads would wait for ever."""
+        watch = threading.Timer(4 * PATIENCE, self.process.kill)
+        watch.start()
+        return watch
+
+    def close(self) -> None:
+        self._watch.cancel()
+        self.process.kill()
 
     def send(self, data: bytes | dict[str, Any]) -> None:
         assert self.process.stdin is not None
+        self._watch.cancel()
+        self._watch = self._watched()
         raw = data if isinstance(data, bytes) else json.dumps({"jsonrpc": "2.0", **data}).encode()
         self.process.stdin.write(raw + b"\n")
         self.process.stdin.flush()
@@ -259,10 +272,8 @@ def bare(project: Project, url: str = "", *args: str, **environ: str) -> Iterato
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     ) as process:
-        watch = threading.Timer(4 * PATIENCE, process.kill)  # who reads would wait for ever
-        watch.start()
+        line = Line(process)
         try:
-            yield Line(process)
+            yield line
         finally:
-            watch.cancel()
-            process.kill()
+            line.close()
