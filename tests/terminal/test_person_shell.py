@@ -129,7 +129,19 @@ def test_the_cursor_stays_where_an_editor_left_it() -> None:
     screen = ScreenFilter()
     screen.whole = True
     screen.feed(b"\x1b[?1049h\x1b[1;30r\x1b[?25l text \x1b[?25h\x1b[?1049l")
-    assert re.fullmatch(rb"(?:\x1b\[\?\d+[hl]|\x1b7\x1b\[r\x1b8|\x1b\[0m|\r\n)+", screen.end())
+    assert re.fullmatch(rb"(?:\x1b\[\?\d+[hl]|\x1b7\x1b\[r\x1b8|\x1b\(B\x0f|\x1b\[0m|\r\n)+", screen.end())
+
+
+def test_a_program_that_dies_leaves_letters_letters(project: Project) -> None:
+    """Not the line-drawing characters of the set that it had switched to."""
+    program = "import os, sys, tty; tty.setcbreak(0); print('\\x1b(0', end='', flush=True); os.abort()"
+    with ScriptedServer([]) as server, Terminal(project, server.url) as terminal:
+        terminal.until_idle()
+        terminal.type(f'!{sys.executable} -c "{program}"{ENTER}')
+        terminal.until("exit 134")
+        terminal.until_idle()
+        after = bytes(terminal.raw).rpartition(b"\x1b(0")[2]
+        assert after.startswith(b"\x1b(B\x0f\x1b[0m")
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 64])

@@ -72,6 +72,8 @@ class ScreenFilter:
         left = "".join(f"\x1b[?{mode}l" for mode in _MODES if mode in self._modes)
         if self.whole and (left or "25" in self._modes):
             left += "\x1b[?25h\x1b[?7h\x1b7\x1b[r\x1b8"  # resetting the margins moves the cursor home
+        if self.whole:
+            left += "\x1b(B\x0f"  # ASCII again, where it was drawing lines
         return rest + left.encode() + b"\x1b[0m" + (b"\r\n" if self._in_row or rest else b"")
 
 
