@@ -111,6 +111,14 @@ def test_a_key_in_the_settings_is_not_replaced(project: Project) -> None:
         assert "has none to log in at" in project.coder("mcp", "login", "guarded").stderr
 
 
+def test_an_address_that_is_none_is_told(project: Project) -> None:
+    project.configure(mcp={"servers": {"wrong": {"url": "http://[wrong"}}})
+    done = project.coder("mcp", "login", "wrong")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "its url is wrong: Invalid IPv6 URL" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [

@@ -121,7 +121,10 @@ class OAuth:
 
     async def _resource(self) -> _Resource:
         """What protects the server, and who lets in; older servers are their own authorization server."""
-        parts = urlsplit(self._url)
+        try:
+            parts = urlsplit(self._url)
+        except ValueError as wrong:
+            raise self._fault(f"its url is wrong: {wrong}") from None
         origin = f"{parts.scheme}://{parts.netloc}"
         path = parts.path.rstrip("/")
         named = await self._named_by_server()
