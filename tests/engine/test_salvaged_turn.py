@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coder.protocol.events import Content, ToolCallChanged, TurnEnded
+from coder.protocol.events import Content, Notice, ToolCallChanged, TurnEnded
 from kit import Chaos
 from kit.driving import Project, drive, of
 from kit.wire import play
@@ -32,6 +32,42 @@ def test_the_call_runs_and_the_model_sees_its_result(project: Project, dialect: 
     assert event["content"] == text
     assert event["meta"]["salvaged"] is True
     assert event["meta"]["tool_calls"][0]["name"] == "read"
+
+
+def told_of(project: Project, text: str, asked: str = "what is it?") -> tuple[list[str], bool]:
+    """The warnings, and whether the model hears of a call that was not run."""
+    driver = play(project, [{"text": text}, {"text": "Oh."}], [asked, "and now?"])
+    assert of(driver.seen, ToolCallChanged) == []
+    told = "The call of read in the text of your last answer was not run" in str(driver.chats[1]["messages"])
+    return [event.text for event in of(driver.seen, Notice) if event.level == "warning"], told
+
+
+@pytest.mark.parametrize(
+    "call", [f"<tool_call>{CALL}</tool_call>", '<function=read>{"path": "a.txt"}</function>']
+)
+def test_a_call_with_text_after_it_is_told_of(project: Project, call: str) -> None:
+    told = told_of(project, f"I read it.\n\n{call}\n\nThe file was read and all tests pass.")
+    assert told == (["A call of read stands in the text of the answer. It was not run."], True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"```xml\n<tool_call>{CALL}</tool_call>\n```\nThat is how a file is read.",
+        f"<tool_call>{CALL}</tool_call> is what it sends.\nNothing more.",
+        f"It may look like this: <tool_call>{CALL}</tool_call>\nNothing more.",
+        f"For example:\n<tool_call>{CALL}</tool_call>\nNothing more.",
+        '<tool_call>{"name": "no_such_tool", "arguments": {}}</tool_call>\nNothing more.',
+        f"{CALL}\nNothing more.",
+    ],
+)
+def test_a_call_that_may_be_an_example_is_not_told_of(project: Project, text: str) -> None:
+    assert told_of(project, text) == ([], False)
+
+
+def test_who_asks_to_see_a_call_is_not_told_that_it_was_not_run(project: Project) -> None:
+    text = f"<tool_call>{CALL}</tool_call>\nThat is one."
+    assert told_of(project, text, "show me what a tool call looks like") == ([], False)
 
 
 def test_a_resumed_session_has_the_same_conversation(project: Project) -> None:

@@ -185,11 +185,11 @@ def _reading(session: Session, request: ModelRequest, turn: Turn) -> CallSalvage
     from coder.model.salvage.wrap import CallSalvager
 
     return CallSalvager(
-        request.tools, partial(_is_plain, session), turn.text, read=request.messages, typed=turn.words.typed
+        request.tools, partial(is_plain, session), turn.text, read=request.messages, typed=turn.words.typed
     )
 
 
-def _is_plain(session: Session, name: str, arguments: Mapping[str, Any] | None) -> bool:
+def is_plain(session: Session, name: str, arguments: Mapping[str, Any] | None) -> bool:
     """Whether a call in the text is valid; by its name alone where arguments are still missing."""
     from coder.tools.calls.resolve import NotPlain, names_a_tool, understood
 

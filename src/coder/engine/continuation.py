@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 
-from coder.engine.answer import Answer
+from coder.engine.answer import Answer, is_plain
 from coder.engine.session import Session
 from coder.engine.side_request import one_of, side_request
 from coder.engine.turn_state import Turn
@@ -99,6 +100,26 @@ def _tell_how_it_ended(session: Session, turn: Turn, answer: Answer) -> None:
         agent.emit(Notice(Phrase("turn.filtered_part"), "warning"))
     elif answer.finish_reason == "length":
         agent.emit(Notice(Phrase("turn.cut_off", n=turn.continuations), "warning"))
+    elif tool := _unrun(session, turn, answer.text):
+        agent.emit(Notice(Phrase("turn.call_not_run", tool=tool), "warning"))
+        session.tell_next(
+            f"The call of {tool} in the text of your last answer was not run: it was taken for text."
+        )
+
+
+def _unrun(session: Session, turn: Turn, text: str) -> str:
+    """The tool of a call that was written as text, and not taken for one because of the text around it."""
+    if "<" not in text and "[TOOL_CALLS]" not in text:
+        return ""
+    from coder.model.quotation import is_quoted
+    from coder.model.salvage.find import asks_to_see_calls, find_unrun
+
+    found = find_unrun(text, session.agent.specs, partial(is_plain, session))
+    if found is None or asks_to_see_calls(turn.text):
+        return ""
+    tool, block = found
+    earlier = session.conversation.messages[:-1]  # the last is this answer
+    return "" if is_quoted(block, earlier, turn.words.typed) else tool
 
 
 def announces(text: str) -> bool:

@@ -53,6 +53,7 @@ _NAME_THEN_OBJECT = re.compile(r"([\w.:/-]{1,100})\s*(?:\[ARGS\])?\s*(?=\{)")
 _CLOSER = re.compile(r"</?\|?[\w:]{1,40}\|?\s*>")
 _BETWEEN = re.compile(r"[\s,;]*")
 _END_TOKENS = re.compile(r"(?:\s|<\|(?:im_end|eot_id|eom_id|endoftext|end|end_of_text)\|>|</s>)+\Z")
+_LINE_ENDS = re.compile(r"[ \t]*\n")
 _THINKING = re.compile(r"\s*<think(?:ing)?>.*?</think(?:ing)?>\s*", re.DOTALL | re.IGNORECASE)
 _OPENING = re.compile(r"```|~~~|\{|\[(?=TOOL_CALLS\]|\s*\{)|<|functools\[")
 _EXAMPLE = re.compile(
@@ -110,6 +111,22 @@ def find_calls(text: str, tools: Sequence[ToolSpec], is_call: IsCall) -> Found |
     if not calls or prose_from < end or _EXAMPLE.search(prose[-200:]):
         return None
     return Found(start, calls, blocks)
+
+
+def find_unrun(text: str, tools: Sequence[ToolSpec], is_call: IsCall) -> tuple[str, str] | None:
+    """The tool and the text of the first tagged call on lines of its own, in an answer of which none was
+    taken. One in a code fence may be an example."""
+    reader = Blocks(text, tools, is_call)
+    at = 0
+    while len(text) <= _LONGEST and (opening := _OPENING.search(text, at)):
+        start = opening.start()
+        tagged = any(form.match(text, start) for form in (WRAPPER, NAMED, TOKEN))
+        alone = tagged and not text[text.rfind("\n", 0, start) + 1 : start].strip()
+        block = reader.block(start) if alone else None
+        if block and _LINE_ENDS.match(text, block[1]) and not _EXAMPLE.search(text[:start][-200:]):
+            return block[0][0][0], text[start : block[1]]
+        at = _past(text, start)
+    return None
 
 
 def _past(text: str, at: int) -> int:

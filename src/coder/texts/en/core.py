@@ -166,6 +166,7 @@ TEXTS: dict[str, str] = {
     "turn.cancelled": "Cancelled: {what} was stopped.",
     "turn.cancelled_idle": "Cancelled.",
     "turn.cut_off": "The answer is not whole: the model's output limit cut it off (continued {n}×).",
+    "turn.call_not_run": "A call of {tool} stands in the text of the answer. It was not run.",
     "turn.filtered": "The provider's content filter stopped the answer at its start. Ask in other words.",
     "turn.filtered_part": "The answer is not whole: the provider's content filter stopped it.",
     "turn.nothing": "The model answered with nothing ({n}×). Ask again, or choose another model.",

@@ -144,6 +144,7 @@ TEXTS: dict[str, str] = {
     "turn.cancelled": "已取消，已停止：{what}。",
     "turn.cancelled_idle": "已取消。",
     "turn.cut_off": "回答不完整：被模型的输出上限截断（已续写 {n} 次）。",
+    "turn.call_not_run": "回答的文字里有一个对 {tool} 的调用，它没有被执行。",
     "turn.filtered": "服务商的内容过滤在第一个字之前就中止了回答。请换一种说法。",
     "turn.filtered_part": "回答不完整：被服务商的内容过滤中止。",
     "turn.nothing": "模型没有给出任何回答（{n} 次）。请重新提问，或换一个模型。",
