@@ -59,6 +59,7 @@ PARTS: Final = (
     "servers",
     "stats",
     "tool",
+    "undo",
     "verify",
     "viewer",
 )

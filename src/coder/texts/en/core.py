@@ -130,16 +130,6 @@ TEXTS: dict[str, str] = {
     "trust.prompt": "Trust them? [y/N] ",
     "trust.question": "The settings of {directory} would change what coder may do:",
     "trust.revoked": "The settings of {directory} are trusted no longer.",
-    "undo.conflict": (
-        "Turn {turn} was not undone, because these files have changed since:\n{files}\n{again} force "
-        "replaces them all the same (a copy is kept)."
-    ),
-    "undo.copy": "your version is kept in {path}",
-    "undo.done": "Undid the file changes of turn {turn}:",
-    "undo.failed": "The undo could not be completed: {reason}",
-    "undo.nothing": "There is nothing to undo.",
-    "undo.removed": "removed {path}",
-    "undo.restored": "restored {path}",
     "view.bye": "Session recorded; `coder --resume {id}` goes on with it.",
     "view.citation": "source: {text}",
     "view.compressed": "(older history summarised: {before} → {after} tokens)",
@@ -298,12 +288,6 @@ TEXTS: dict[str, str] = {
     "shell_undo.git": "This command changed git's own state (commits, branches, stashes): /undo leaves that.",
     "shell_undo.partial": "This folder has more files than undo watches; /undo may not cover all changes.",
     "shell_undo.uncovered": "/undo cannot take back what this command did to: {files}",
-    "undo.merged": "took the change out of {path}, and kept what changed later",
-    "undo.preview": "/undo would take back the file changes of turn {turn}:",
-    "undo.uncovered": "not covered: {path}",
-    "undo.would_merge": "take the change out of {path}, and keep what changed later",
-    "undo.would_remove": "remove {path}",
-    "undo.would_restore": "restore {path}",
     "sandbox.untried": "as strong as this machine allows; tried out with the first command",
     "status.label.sandbox": "sandbox",
     "status.label.secrets": "secrets replaced",
@@ -387,18 +371,6 @@ TEXTS: dict[str, str] = {
         "there. Look at its config, hooks and the steps of a rebase first."
     ),
     "sandbox.planted": "This command made {files}, from which git would take its settings; it was removed.",
-    "undo.cut_off": ("What these commands had done when the session was cut off is not covered: {commands}"),
-    "undo.kept": "kept {path}: something else is in it by now",
-    "undo.more": "… and {n} more",
-    "undo.nothing_left": "Of the file changes of turn {turn} nothing is left to take back.",
-    "undo.no_change": "no file had to be changed",
-    "undo.own_commands": "What your own commands did is not covered: {commands}",
-    "undo.no_turn": "Turn {turn} has no file changes that could be taken back. Turns that have: {turns}",
-    "undo.usage": "Usage: /undo [N|N..|turn N] [force], /undo show …",
-    "undo.would_not": (
-        "/undo would refuse turn {turn}, because these files have changed since:\n{files}\n{again} force "
-        "would replace them all the same (and keep a copy)."
-    ),
     # terminal: custom modes
     "terminal.bar_edit_keys": "⏎ set · Tab next · empty: the default · Esc cancel",
     "terminal.bar_hint": "↓ edit · {name} off",
@@ -438,20 +410,6 @@ TEXTS: dict[str, str] = {
     # terminal: questions
     "terminal.question_waits": "Leave the modes below to answer.",
     "terminal.yes_or_no": "That is no answer: y is yes; n, or Enter alone, is no.",
-    # record: undo, where it is not known whose doing a change was
-    "undo.doubtful": (
-        "Turn {turn} was not undone, because these changes may not be its own:\n{files}\n{again} force "
-        "takes them back all the same (a copy is kept)."
-    ),
-    "undo.would_doubt": (
-        "/undo would refuse turn {turn}, because these changes may not be its own:\n{files}\n{again} force "
-        "would take them back all the same (and keep a copy)."
-    ),
-    "undo.force_rest": "{again} force takes back what was left, too (a copy is kept).",
-    "undo.shared": "left {path}: changed while a command of another session ran",
-    "undo.unsure": "left {path}: changed after a command was cut off, perhaps by you",
-    "undo.would_leave_shared": "leave {path}: changed while a command of another session ran",
-    "undo.would_leave_unsure": "leave {path}: changed after a command was cut off, perhaps by you",
     # engine: status, help, diff
     "diff.no_file": "There is no {path} here.",
     "diff.none_in": "No changes in {path}.",

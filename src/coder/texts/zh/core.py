@@ -106,16 +106,6 @@ TEXTS: dict[str, str] = {
     "trust.prompt": "信任吗？[y/N] ",
     "trust.question": "{directory} 的设置会改变 coder 的权限：",
     "trust.revoked": "已不再信任 {directory} 的设置。",
-    "undo.conflict": (
-        "第 {turn} 回合未撤销，因为这些文件之后又有改动：\n{files}\n"
-        "{again} force 可强制替换（会保留一份副本）。"
-    ),
-    "undo.copy": "你的版本保存在 {path}",
-    "undo.done": "已撤销第 {turn} 回合的文件改动：",
-    "undo.failed": "撤销未能完成：{reason}",
-    "undo.nothing": "没有可撤销的内容。",
-    "undo.removed": "已删除 {path}",
-    "undo.restored": "已恢复 {path}",
     "view.bye": "会话已记录；`coder --resume {id}` 可继续。",
     "view.citation": "来源：{text}",
     "view.compressed": "（较早的历史已摘要：{before} → {after} 个 token）",
@@ -256,12 +246,6 @@ TEXTS: dict[str, str] = {
     "shell_undo.git": "该命令改变了 git 自身的状态（提交、分支或贮藏）；/undo 不会处理这些。",
     "shell_undo.partial": "该目录的文件数超出撤销所能跟踪的范围；/undo 可能无法覆盖全部改动。",
     "shell_undo.uncovered": "/undo 无法撤销该命令对以下文件的改动：{files}",
-    "undo.merged": "已从 {path} 中去除该改动，并保留了后来的修改",
-    "undo.preview": "/undo 将撤销第 {turn} 回合的文件改动：",
-    "undo.uncovered": "未覆盖：{path}",
-    "undo.would_merge": "从 {path} 中去除该改动，并保留后来的修改",
-    "undo.would_remove": "删除 {path}",
-    "undo.would_restore": "恢复 {path}",
     "sandbox.untried": "按本机支持的最强级别；执行第一条命令时检测",
     "status.label.sandbox": "沙箱",
     "status.label.secrets": "已替换的密钥数",
@@ -323,18 +307,6 @@ TEXTS: dict[str, str] = {
         "请先检查其 config、hooks 和未完成变基的步骤。"
     ),
     "sandbox.planted": "该命令创建了 {files}，git 会从中读取设置；已将其删除。",
-    "undo.cut_off": "会话中断时正在运行的命令所做的改动不在撤销范围内：{commands}",
-    "undo.kept": "保留 {path}：其中已有其他内容",
-    "undo.more": "… 另有 {n} 项",
-    "undo.nothing_left": "第 {turn} 回合的文件改动已没有可撤销的部分。",
-    "undo.no_change": "没有文件需要改动",
-    "undo.own_commands": "你自己运行的命令所做的改动不在撤销范围内：{commands}",
-    "undo.no_turn": "第 {turn} 回合没有可撤销的文件改动。有改动的回合：{turns}",
-    "undo.usage": "用法：/undo [N|N..|turn N] [force]，/undo show …",
-    "undo.would_not": (
-        "/undo 将拒绝撤销第 {turn} 回合，因为以下文件此后有改动：\n{files}\n"
-        "{again} force 会强制替换（并保留副本）。"
-    ),
     # terminal: custom modes
     "terminal.bar_edit_keys": "⏎ 确定 · Tab 下一个 · 留空用默认值 · Esc 取消",
     "terminal.bar_hint": "↓ 编辑 · {name} off 关闭",
@@ -374,20 +346,6 @@ TEXTS: dict[str, str] = {
     # terminal: questions
     "terminal.question_waits": "离开下方的模式栏后即可回答。",
     "terminal.yes_or_no": "这不是有效的回答：y 表示是；n 或直接按回车表示否。",
-    # record: undo, where it is not known whose doing a change was
-    "undo.doubtful": (
-        "第 {turn} 回合未撤销，因为以下改动未必出自该回合：\n{files}\n"
-        "{again} force 可强制撤销（会保留一份副本）。"
-    ),
-    "undo.would_doubt": (
-        "/undo 将拒绝撤销第 {turn} 回合，因为以下改动未必出自该回合：\n{files}\n"
-        "{again} force 会强制撤销（并保留副本）。"
-    ),
-    "undo.force_rest": "{again} force 可将未撤销的部分一并撤销（会保留一份副本）。",
-    "undo.shared": "未动 {path}：它改变时另一个会话的命令也在运行",
-    "undo.unsure": "未动 {path}：它是在命令中断之后改变的，可能是你改的",
-    "undo.would_leave_shared": "不动 {path}：它改变时另一个会话的命令也在运行",
-    "undo.would_leave_unsure": "不动 {path}：它是在命令中断之后改变的，可能是你改的",
     # engine: status, help, diff
     "diff.no_file": "此处没有 {path}。",
     "diff.none_in": "{path} 没有改动。",
