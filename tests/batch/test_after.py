@@ -32,6 +32,7 @@ def batch(project: Project) -> Batch:
     return made
 
 
+@pytest.mark.thorough
 def test_apply_goes_through_the_policy(project: Project, batch: Batch) -> None:
     """Nobody can be asked here, so the ordinary answer is no."""
     done = project.coder("apply", str(batch.out / "one"))
@@ -42,6 +43,7 @@ def test_apply_goes_through_the_policy(project: Project, batch: Batch) -> None:
     assert observation["meta"]["denied"]
 
 
+@pytest.mark.thorough
 def test_apply_is_recorded_and_can_be_undone(project: Project, batch: Batch) -> None:
     done = project.coder("apply", str(batch.out / "one"), "--mode", "auto-edit")
     assert done.returncode == 0, done.stderr
@@ -53,6 +55,7 @@ def test_apply_is_recorded_and_can_be_undone(project: Project, batch: Batch) -> 
     assert not (project.cwd / "d" / "new.txt").exists()
 
 
+@pytest.mark.thorough
 def test_a_patch_that_no_longer_fits_is_not_applied(project: Project) -> None:
     make_repository(project.cwd, {"a.txt": "one\ntwo\nthree\n"})
     made = Batch(project, [{**TASK, "mode": "yolo"}])
@@ -108,7 +111,7 @@ def test_compare_says_what_changed(project: Project) -> None:
     assert "6 failed before and succeed now" in done.stdout
     assert "1 succeeded before and fail now\n  t9" in done.stdout
     assert "probability 0.125" in done.stdout
-    assert "$5.0000 → $2.5000 in all; median change $-0.2500 (95 %: $-0.2500 to $-0.2500)" in done.stdout
+    assert "$5.0000 → $2.5000 in all; median change -$0.2500 (95 %: -$0.2500 to -$0.2500)" in done.stdout
     found = json.loads(project.coder("compare", before, after, "--json").stdout)
     assert (found["worse"], found["only_first"], found["only_second"]) == (["t9"], ["old"], ["new"])
 
@@ -160,6 +163,7 @@ def test_hostile_text_stays_text_in_the_page() -> None:
     assert b"http:" not in made.replace(b"http://www.w3.org/2000/svg", b"")
 
 
+@pytest.mark.thorough
 def test_the_page_has_a_row_for_every_task(batch: Batch) -> None:
     text = (batch.out / "index.html").read_text(encoding="utf-8")
     data = text.partition('id="rows">')[2].partition("</script>")[0]
@@ -169,6 +173,7 @@ def test_the_page_has_a_row_for_every_task(batch: Batch) -> None:
     assert "write the file" in batch.file_of("one", "record.html")
 
 
+@pytest.mark.thorough
 def test_a_clock_that_jumps_back_leaves_no_old_page_and_no_wrong_order(project: Project) -> None:
     make_repository(project.cwd)
     batch = Batch(project, [{**TASK, "check": "test -f b"}, {**TASK, "id": "two", "check": "true"}])

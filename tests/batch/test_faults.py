@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +35,9 @@ def parent_of(pid: int) -> int:
     return 0
 
 
-def nursery_of(batch: Batch) -> int:
-    return next((pid for pid in batch.processes() if parent_of(pid) == batch.pids[-1]), 0)
+def nursery_of(batch: Batch) -> int | None:
+    """None between the end of one and the start of the next."""
+    return next((pid for pid in batch.processes() if parent_of(pid) == batch.pids[-1]), None)
 
 
 def task_processes(batch: Batch) -> list[int]:
@@ -43,15 +45,16 @@ def task_processes(batch: Batch) -> list[int]:
     return [pid for pid in batch.processes() if pid != nursery and parent_of(pid) == nursery]
 
 
-def kill(pids: list[int]) -> int:
+def kill(pids: Sequence[int | None]) -> int:
     killed = 0
-    for pid in pids:
+    for pid in filter(None, pids):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
             killed += 1
     return killed
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 def test_every_task_has_one_result_although_everything_is_killed_once(project: Project) -> None:
     """Task processes, the nursery, the driver; then resumed. `./dev ray` does it with 200."""
@@ -60,9 +63,9 @@ def test_every_task_has_one_result_although_everything_is_killed_once(project: P
     with model(writes()) as server:
         driver = batch.start(server.url, "--jobs", "4")
         wait_for(lambda: len(batch.rows()) >= FULL // 20)
-        assert kill(task_processes(batch)[:2])
+        wait_for(lambda: kill(task_processes(batch)[:2]))
         wait_for(lambda: len(batch.rows()) >= FULL * 3 // 20)
-        assert kill([nursery_of(batch)])
+        wait_for(lambda: kill([nursery_of(batch)]))
         wait_for(lambda: len(batch.rows()) >= FULL * 3 // 10)
         driver.kill()
         driver.communicate()
@@ -79,6 +82,7 @@ def test_every_task_has_one_result_although_everything_is_killed_once(project: P
     assert all((batch.out / name / "patch.diff").stat().st_size for name in rows)
 
 
+@pytest.mark.thorough
 def test_resume_does_what_is_missing_and_a_torn_row_is_missing(project: Project) -> None:
     make_repository(project.cwd)
     batch = Batch(project, many(3))
@@ -99,6 +103,7 @@ def test_resume_does_what_is_missing_and_a_torn_row_is_missing(project: Project)
     assert again["attempt"] == 2
 
 
+@pytest.mark.thorough
 def test_retry_runs_failed_tasks_again_and_the_last_row_counts(project: Project) -> None:
     make_repository(project.cwd)
     batch = Batch(project, [{**TASK, "check": "test -f new.txt"}, {**TASK, "id": "two"}])
@@ -115,6 +120,7 @@ def test_retry_runs_failed_tasks_again_and_the_last_row_counts(project: Project)
     assert [row["attempt"] for row in batch.rows() if row["id"] == "two"] == [1]
 
 
+@pytest.mark.thorough
 def test_a_task_whose_process_always_dies_is_given_up(project: Project) -> None:
     """Three attempts; then the row says so."""
     make_repository(project.cwd)
@@ -143,6 +149,7 @@ def slow_second_step(request: dict[str, Any]) -> Any:
     return writes()(request)
 
 
+@pytest.mark.thorough
 def test_ctrl_c_once_finishes_what_runs(project: Project) -> None:
     make_repository(project.cwd)
     batch = Batch(project, many(6))
@@ -162,6 +169,7 @@ def test_ctrl_c_once_finishes_what_runs(project: Project) -> None:
     assert Counter(row["id"] for row in batch.rows()) == Counter(f"t{n}" for n in range(6))
 
 
+@pytest.mark.thorough
 def test_ctrl_c_twice_cancels_and_nothing_counts_as_done(project: Project) -> None:
     make_repository(project.cwd)
     batch = Batch(project, many(3))
@@ -178,6 +186,7 @@ def test_ctrl_c_twice_cancels_and_nothing_counts_as_done(project: Project) -> No
     batch.nothing_left()
 
 
+@pytest.mark.thorough
 def test_a_batch_that_nohup_started_goes_on_when_the_terminal_closes(project: Project) -> None:
     make_repository(project.cwd)
     batch = Batch(project, many(2))
@@ -199,6 +208,7 @@ def _stopped(batch: Batch) -> str:
     return ""
 
 
+@pytest.mark.thorough
 def test_time_for_the_batch(project: Project) -> None:
     make_repository(project.cwd)
     batch = Batch(project, many(3))
@@ -209,6 +219,7 @@ def test_time_for_the_batch(project: Project) -> None:
     assert batch.rows() == []
 
 
+@pytest.mark.thorough
 def test_a_second_driver_is_kept_out_and_status_shows_the_first(project: Project) -> None:
     make_repository(project.cwd)
     batch = Batch(project, many(2))
@@ -287,6 +298,8 @@ def test_the_table_fits_the_terminal(
     pyte.Stream(screen).feed(shown.getvalue().replace("\n", "\r\n"))
     lines = [line.rstrip() for line in screen.display if line.strip()]
     assert not screen.history.top
+    # Terminals keep what is erased from the first row on in their scrollback: only rows below are erased.
+    assert shown.getvalue().count("\x1b[J") == shown.getvalue().count("\n\x1b[J")
     assert "$0.1000" in "".join(lines)
     rows = [line for line in lines if "number-" in line]
     assert bool(rows) == (height > 5)
@@ -301,6 +314,7 @@ def priced(request: dict[str, Any]) -> Any:
     return {**writes()(request), "usage": USAGE}
 
 
+@pytest.mark.thorough
 def test_the_budget_is_hard_and_counts_what_earlier_runs_spent(project: Project) -> None:
     make_repository(project.cwd)
     project.configure(budget={"prices": PRICES})
@@ -331,6 +345,7 @@ def test_a_budget_without_prices_is_refused(project: Project) -> None:
     assert "budget.prices" in done.stderr
 
 
+@pytest.mark.thorough
 def test_a_task_s_own_budget_ends_that_task(project: Project) -> None:
     make_repository(project.cwd)
     project.configure(budget={"prices": PRICES})
@@ -341,6 +356,7 @@ def test_a_task_s_own_budget_ends_that_task(project: Project) -> None:
     assert (rows["one"]["status"], rows["two"]["status"]) == ("budget", "ok")
 
 
+@pytest.mark.thorough
 def test_a_429_makes_everybody_wait_and_fails_nobody(project: Project) -> None:
     make_repository(project.cwd)
     batch = Batch(project, many(4))
@@ -369,6 +385,19 @@ def test_a_429_makes_everybody_wait_and_fails_nobody(project: Project) -> None:
     assert min(after) - refused[-1] >= 0.9
 
 
+def test_a_pause_is_no_part_of_a_tasks_time(project: Project) -> None:
+    make_repository(project.cwd)
+    batch = Batch(project, [{**TASK, "timeout_s": 8}])
+    pause = {"status": 429, "headers": {"Retry-After": "9"}, "body": {"error": {"message": "slow down"}}}
+    answers = iter([pause])
+    with model(lambda request: next(answers, None) or writes()(request)) as server:
+        ran = batch.run(server.url)
+    assert ran.returncode == 0
+    assert "1 request put off (429)" in ran.stdout
+    assert batch.by_id()["one"]["duration"] > 9
+
+
+@pytest.mark.thorough
 def test_the_table_of_a_terminal_is_redrawn_and_names_failures(project: Project) -> None:
     import pty
 
@@ -397,6 +426,6 @@ def test_the_table_of_a_terminal_is_redrawn_and_names_failures(project: Project)
     pyte.ByteStream(screen).feed(shown)
     lines = [line.rstrip() for line in screen.display if line.strip()]
     assert any("one: failed" in line for line in lines)
-    assert [line for line in lines if "of 2 done" in line] == [lines[-2]]  # drawn over, not piled up
-    assert "2 of 2 done · 1 succeeded · 1 failed" in lines[-2]
+    assert [line for line in lines if "of 2 done" in line] == [lines[-3]]  # drawn over, not piled up
+    assert "2 of 2 done · 1 succeeded · 1 failed" in lines[-3]
     assert b"1 running" in shown

@@ -78,6 +78,7 @@ def test_a_nul_is_named_with_its_line_before_anything_starts(tmp_path: Path, fie
         read(tmp_path, {**TASK, field: "a\0b"})
 
 
+@pytest.mark.thorough
 def test_a_task_file_that_is_rewritten_meanwhile_starts_no_other_tasks(project: Project) -> None:
     """In place, as some editors do: at a task's offset there may now be another."""
     make_repository(project.cwd)
@@ -100,6 +101,7 @@ def test_a_task_file_that_is_rewritten_meanwhile_starts_no_other_tasks(project: 
     assert sorted(batch.by_id()) == ["t0", "t1", "t2"]
 
 
+@pytest.mark.thorough
 def test_tasks_from_a_pipe(project: Project) -> None:
     make_repository(project.cwd)
     with model(writes()) as server:
@@ -117,6 +119,7 @@ def test_tasks_from_a_pipe(project: Project) -> None:
     assert "one: succeeded" in done.stdout
 
 
+@pytest.mark.thorough
 def test_results_that_lie_in_the_checkout_are_not_shown_to_tasks(project: Project) -> None:
     make_repository(project.cwd)
     batch = Batch(project, [{**TASK, "check": "ls"}, {**TASK, "id": "two", "check": "ls"}])
@@ -127,6 +130,7 @@ def test_results_that_lie_in_the_checkout_are_not_shown_to_tasks(project: Projec
     assert {row["check"]["output"] for row in batch.rows()} == {"a.txt\nnew.txt\ntasks.jsonl"}
 
 
+@pytest.mark.thorough
 def test_results_in_a_folder_of_the_person_s_leave_its_files_alone(project: Project) -> None:
     make_repository(project.cwd, {".gitignore": "secret\n", "a.txt": "one\n"})
     batch = Batch(project, [{**TASK, "check": "ls"}])
@@ -150,6 +154,7 @@ PATCHES = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", PATCHES)
 def test_a_hostile_patch_changes_nothing_outside_and_nothing_of_git(project: Project, name: str) -> None:
     make_repository(project.cwd)
@@ -172,6 +177,7 @@ def test_a_hostile_patch_changes_nothing_outside_and_nothing_of_git(project: Pro
     assert ("`git apply" in done.stderr) == (name == "link")
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(sys.platform != "linux", reason="needs prlimit")
 def test_a_disk_that_is_full_ends_the_batch_with_a_sentence(project: Project) -> None:
     """Nothing is taken for done that could not be written, and it goes on once there is room. The driver
@@ -235,6 +241,7 @@ if os.fork() == 0:
 """
 
 
+@pytest.mark.thorough
 def test_daemons_of_a_check_are_ended_without_a_sandbox_too(project: Project) -> None:
     make_repository(project.cwd)
     project.configure(sandbox={"mode": "off"})
@@ -247,6 +254,7 @@ def test_daemons_of_a_check_are_ended_without_a_sandbox_too(project: Project) ->
     assert left_running("5432") == []
 
 
+@pytest.mark.thorough
 def test_tasks_have_the_proxy_and_certificates_of_the_person(project: Project) -> None:
     make_repository(project.cwd)
     batch = Batch(project, [{**TASK, "check": 'echo "$https_proxy $SSL_CERT_FILE"'}])
@@ -260,6 +268,7 @@ def test_tasks_have_the_proxy_and_certificates_of_the_person(project: Project) -
     assert batch.by_id()["one"]["check"]["output"] == "http://127.0.0.1:9 /etc/some.pem"
 
 
+@pytest.mark.thorough
 def test_a_reader_that_goes_away_does_not_end_the_batch(project: Project) -> None:
     """`coder batch … | head -1`: what it prints is progress, not its results."""
     make_repository(project.cwd)
@@ -274,6 +283,7 @@ def test_a_reader_that_goes_away_does_not_end_the_batch(project: Project) -> Non
     batch.nothing_left()
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(sys.platform != "linux", reason="needs prlimit")
 def test_a_patch_that_would_lack_files_is_none(project: Project) -> None:
     """A task that fills its disk: git cannot store what it wrote. The limit is set once the file is there."""
@@ -296,6 +306,7 @@ def test_a_patch_that_would_lack_files_is_none(project: Project) -> None:
     assert row["tokens"]["total"] > 0  # what it took is told all the same
 
 
+@pytest.mark.thorough
 def test_what_a_task_locked_up_is_in_its_patch(project: Project) -> None:
     make_repository(project.cwd)
     batch = Batch(project, [{**TASK, "mode": "yolo"}])
@@ -304,6 +315,7 @@ def test_what_a_task_locked_up_is_in_its_patch(project: Project) -> None:
     assert "+deep" in batch.file_of("one", "patch.diff")
 
 
+@pytest.mark.thorough
 def test_a_check_may_be_longer_than_an_argument(project: Project) -> None:
     """As that of a task with thousands of tests to run."""
     make_repository(project.cwd)

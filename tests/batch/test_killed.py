@@ -153,6 +153,7 @@ def test_a_driver_killed_while_git_clones_takes_git_along(project: Project) -> N
     assert list((batch.temp / f"coder-{os.getuid()}").iterdir()) == []
 
 
+@pytest.mark.thorough
 def test_a_batch_that_goes_on_takes_files_as_they_are_although_the_killed_one_still_ends(
     project: Project,
 ) -> None:

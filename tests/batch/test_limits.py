@@ -168,7 +168,7 @@ class Breaking:
 @pytest.mark.parametrize(("said", "spent"), [([], 0.0), (["a", "b"], 0.8)])
 def test_an_answer_that_breaks_off_counts_as_what_was_reserved(said: list[str], spent: float) -> None:
     sent: Any = Sent()
-    gate = Gate(sent, "p", {"m": Price(input=0.0, output=100.0)})
+    gate = Gate(sent, "p", {"m": Price(input=0.0, output=100.0)}, lambda _seconds: None)
     request = ModelRequest("m", [], max_output_tokens=8000, extra={"said": said})
 
     async def read() -> None:
@@ -181,6 +181,24 @@ def test_an_answer_that_breaks_off_counts_as_what_was_reserved(said: list[str], 
     inbox.take("a", 1, sent.messages)
     assert round(inbox.limits.spent, 6) == spent
     assert inbox.limits.reserved == 0
+
+
+def test_requests_that_wait_at_once_are_excused_once() -> None:
+    class Pausing(Sent):
+        async def ask(self, question: Ask) -> Permit:
+            self.messages.append(question)
+            return Permit(question.number, wait=0.2 if len(self.messages) <= 2 else 0.0)
+
+    channel: Any = Pausing()
+    excused: list[float] = []
+    gate = Gate(channel, "p", {}, excused.append)
+
+    async def two() -> None:
+        await asyncio.gather(gate.enter(ModelRequest("m", [])), gate.enter(ModelRequest("m", [])))
+
+    asyncio.run(two())
+    assert len(excused) == 2
+    assert 0.2 <= sum(excused) < 0.4
 
 
 def test_attempts_do_not_wait_for_a_driver_that_has_failed(

@@ -27,6 +27,7 @@ from kit.driving import Project
 TASK: dict[str, Any] = {"id": "one", "prompt": "write the file", "cwd": "."}
 
 
+@pytest.mark.thorough
 def test_results_as_files_and_the_checkout_untouched(project: Project) -> None:
     make_repository(project.cwd)
     batch = Batch(
@@ -55,6 +56,7 @@ def test_results_as_files_and_the_checkout_untouched(project: Project) -> None:
     assert "two: failed" in done.stdout
 
 
+@pytest.mark.thorough
 def test_a_patch_applies_to_where_the_task_started(project: Project) -> None:
     """Changed, made, removed and binary files; not what `setup` made, nor what `check` did."""
     make_repository(project.cwd, {"a.txt": "one\ntwo\n", "gone.txt": "x\n"})
@@ -82,6 +84,7 @@ def test_a_patch_applies_to_where_the_task_started(project: Project) -> None:
     assert (row["files"], row["additions"], row["deletions"]) == (4, 2, 2)
 
 
+@pytest.mark.thorough
 def test_caches_are_no_part_of_the_patch_unless_the_repository_has_them(project: Project) -> None:
     make_repository(project.cwd, {"a.txt": "one\n", "old/__pycache__/kept": "one\n"})
     left = "mkdir -p p/__pycache__ .mypy_cache node_modules/m && echo x | tee p/__pycache__/m.pyc"
@@ -93,6 +96,7 @@ def test_caches_are_no_part_of_the_patch_unless_the_repository_has_them(project:
     assert changed == ["+++ b/a.txt", "+++ b/old/__pycache__/kept"]
 
 
+@pytest.mark.thorough
 def test_a_directory_is_taken_as_it_is_now_and_a_ref_as_it_was(project: Project) -> None:
     """Uncommitted and untracked files are part of a `cwd`; ignored ones are not. A `ref` is that commit."""
     make_repository(project.cwd, {".gitignore": "secret\n", "a.txt": "one\n"})
@@ -132,6 +136,7 @@ def shallow_clone(source: Path, into: Path) -> Path:
     return into
 
 
+@pytest.mark.thorough
 def test_a_history_that_is_cut_off_can_be_read(project: Project) -> None:
     source = str(shallow_clone(project.home / "source", project.cwd / "shallow"))
     look = "git log --format=%s; git tag"
@@ -149,6 +154,7 @@ def test_a_history_that_is_cut_off_can_be_read(project: Project) -> None:
     assert outputs["two"] == ["two", "here"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("shape", ["shallow", "sha256"])
 def test_a_repository_that_is_sent_to_another_machine_is_whole_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shape: str
@@ -176,6 +182,7 @@ def test_a_repository_that_is_sent_to_another_machine_is_whole_there(
         there.close()
 
 
+@pytest.mark.thorough
 def test_a_directory_that_is_no_repository_is_copied(project: Project) -> None:
     project.write("plain/a.txt", "one\n")
     batch = Batch(project, [{**TASK, "cwd": "plain"}])
@@ -185,6 +192,7 @@ def test_a_directory_that_is_no_repository_is_copied(project: Project) -> None:
     assert [path.name for path in (project.cwd / "plain").iterdir()] == ["a.txt"]
 
 
+@pytest.mark.thorough
 def test_a_directory_inside_a_repository_is_where_the_agent_works(project: Project) -> None:
     make_repository(project.cwd, {"top.txt": "t\n", "sub/a.txt": "a\n"})
     batch = Batch(project, [{**TASK, "cwd": "sub", "check": "ls"}])
@@ -194,6 +202,7 @@ def test_a_directory_inside_a_repository_is_where_the_agent_works(project: Proje
     assert "+++ b/sub/new.txt" in batch.file_of("one", "patch.diff")
 
 
+@pytest.mark.thorough
 def test_every_task_has_its_own_home_temp_and_settings(project: Project) -> None:
     make_repository(project.cwd)
     look = 'echo "$HOME" "$TMPDIR" "$CODER_HOME" "$TOKEN" "$CODER_API_KEY"; touch ~/made; ls ~'
@@ -220,6 +229,7 @@ def test_every_task_has_its_own_home_temp_and_settings(project: Project) -> None
     assert secret.encode() not in everything
 
 
+@pytest.mark.thorough
 def test_a_task_is_a_message_and_never_a_command(project: Project) -> None:
     make_repository(project.cwd)
     batch = Batch(project, [{**TASK, "prompt": "!touch ran"}, {**TASK, "id": "two", "prompt": "/exit"}])
@@ -230,6 +240,7 @@ def test_a_task_is_a_message_and_never_a_command(project: Project) -> None:
     assert {row["patch"] for row in batch.rows()} == {""}
 
 
+@pytest.mark.thorough
 def test_what_a_task_asks_for_holds_for_it_alone(project: Project) -> None:
     """Model, step limit and operating mode."""
     make_repository(project.cwd)
@@ -250,6 +261,7 @@ def test_what_a_task_asks_for_holds_for_it_alone(project: Project) -> None:
     assert rows["plan"]["patch"] == ""  # plan mode denies the write
 
 
+@pytest.mark.thorough
 def test_a_matrix_runs_every_combination(project: Project) -> None:
     make_repository(project.cwd)
     batch = Batch(project, [TASK])
@@ -264,6 +276,7 @@ def test_a_matrix_runs_every_combination(project: Project) -> None:
     }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("more", "status", "said"),
     [
@@ -286,6 +299,7 @@ def test_a_task_that_cannot_begin_says_why(
     assert said in row["error"]
 
 
+@pytest.mark.thorough
 def test_a_task_that_takes_too_long_keeps_what_it_has_done(project: Project) -> None:
     make_repository(project.cwd)
 
@@ -302,6 +316,7 @@ def test_a_task_that_takes_too_long_keeps_what_it_has_done(project: Project) -> 
     assert "+new" in batch.file_of("one", "patch.diff")
 
 
+@pytest.mark.thorough
 def test_what_a_task_leaves_running_is_ended_and_what_it_locks_is_removed(project: Project) -> None:
     make_repository(project.cwd)
     script = "setsid sleep 4321 & mkdir -p d/e; touch d/e/f; chmod 000 d; chmod 500 .; true"
@@ -313,6 +328,7 @@ def test_what_a_task_leaves_running_is_ended_and_what_it_locks_is_removed(projec
     assert left_running("4321") == []
 
 
+@pytest.mark.thorough
 def test_a_hostile_work_tree_runs_nothing_outside_the_sandbox(project: Project) -> None:
     """A nested repository names a program as its fsmonitor: making the patch must not run it here."""
     make_repository(project.cwd)
@@ -331,6 +347,7 @@ def test_a_hostile_work_tree_runs_nothing_outside_the_sandbox(project: Project) 
     assert not canary.exists()
 
 
+@pytest.mark.thorough
 def test_the_person_s_modes_and_skills_reach_every_task(project: Project) -> None:
     """Copies in the task's own homes; links are followed, and a path of `skills.paths` is found there too."""
     make_repository(project.cwd)

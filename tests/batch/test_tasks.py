@@ -116,6 +116,7 @@ def test_nothing_starts_where_a_line_is_wrong(project: Project) -> None:
     assert not batch.out.exists()
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(find_spec("ray") is not None, reason="Ray is installed")
 def test_an_engine_that_is_not_there_is_said_and_nothing_starts(project: Project) -> None:
     make_repository(project.cwd)

@@ -7,6 +7,8 @@ again: after the end, a cancel, and the death of the task process alike.
 from __future__ import annotations
 
 import contextlib
+import os
+import pwd
 import select
 import socket
 import time
@@ -18,6 +20,7 @@ from coder.batch.job import Job, Outcome, Secrets
 from coder.batch.mirror import Bundle, CheckoutError, Stopped, mirror_for
 from coder.batch.nursery import Nursery, TaskProcess
 from coder.batch.root import remove_tree
+from coder.config.load import home_directory
 from coder.policy.sandbox.ladder import probe
 
 _TICK = 0.2  # seconds between looks at whether to stop; also how long messages are gathered
@@ -36,8 +39,8 @@ def run_attempt(
     nursery: Nursery,
     bundle: Callable[[], Bundle] | None = None,
 ) -> None:
-    """To its end. What it comes to is the `Done` among the messages; without one the attempt was lost. With
-    `bundle` the task's source is a path of another machine's, and comes from there."""
+    """Run one attempt to its end. Its result is the `Done` among the messages; without one the attempt was
+    lost. `bundle`: fetches the task's source from the machine that has it."""
     root = nursery.root
     directory = root / "tasks" / f"{job.task.id}-{job.attempt}"
     process: TaskProcess | None = None
@@ -47,7 +50,15 @@ def run_attempt(
         directory.mkdir(mode=0o700, parents=True)
         process = nursery.spawn()
         start = Start(
-            job, secrets, str(directory), mirror.path, mirror.base, mirror.prefix, _sandbox_cache(root)
+            job=job,
+            secrets=secrets,
+            directory=str(directory),
+            mirror=mirror.path,
+            base=mirror.base,
+            prefix=mirror.prefix,
+            left_out=mirror.left_out,
+            sandbox=_sandbox_cache(root),
+            closed=_homes(),
         )
         process.channel.sendall(framed(start))
         _relay(process, job, take, stopping)
@@ -74,6 +85,7 @@ def _relay(process: TaskProcess, job: Job, take: Take, stopping: Callable[[], bo
         messages, ended = _gathered(process.channel, incoming)
         if messages:
             for permit in take(messages):
+                kill_at += permit.wait  # for the batch's limits: no part of the task's own time
                 _send(process.channel, framed(permit))
         if ended:
             return
@@ -102,6 +114,17 @@ def _gathered(channel: socket.socket, incoming: Incoming) -> tuple[list[FromTask
 def _send(channel: socket.socket, data: bytes) -> None:
     with contextlib.suppress(OSError):  # it has ended: the next look at the channel says so
         channel.sendall(data)
+
+
+def _homes() -> dict[str, str]:
+    """`$HOME` of this process, and what the system says where that is another."""
+    homes = {}
+    with contextlib.suppress(KeyError):
+        system = pwd.getpwuid(os.getuid()).pw_dir
+        homes[system] = f"{system}/.coder"
+    with contextlib.suppress(RuntimeError):
+        homes[os.environ.get("HOME") or str(Path.home())] = str(home_directory(os.environ))
+    return {home: own for home, own in homes.items() if Path(home).is_dir()}
 
 
 def _sandbox_cache(root: Path) -> bytes:

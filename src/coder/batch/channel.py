@@ -76,7 +76,9 @@ class Start(Message, frozen=True):
     mirror: str
     base: str
     prefix: str = ""
+    left_out: list[str] = []
     sandbox: bytes = b""  # the probe's cached result for this machine
+    closed: dict[str, str] = {}  # the person's homes on this machine, each with coder's own directory
 
 
 class Permit(Message, frozen=True):

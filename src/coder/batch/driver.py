@@ -12,16 +12,25 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from coder.batch.channel import Answered, Done, Grew
+from coder.batch.channel import Answered, Done, Grew, Throttled
 from coder.batch.engine import BatchEngine, EngineLost
-from coder.batch.inbox import Began, Ended, News
+from coder.batch.inbox import Began, Ended, Held, News
 from coder.batch.job import Job, Outcome, Settings
-from coder.batch.results import RECORD, OutputDirectory, Row, final_rows, read_attempts, recorded_cost
-from coder.batch.status import Progress, Running, write_status
+from coder.batch.results import (
+    RECORD,
+    OutputDirectory,
+    Row,
+    final_rows,
+    read_attempts,
+    read_rows,
+    recorded_cost,
+)
+from coder.batch.status import Progress, Running, dearest_so_far, write_status
 from coder.batch.tasks import TaskFile
 
 _MOST_LOSSES = 3  # attempts whose process or machine died, before the task is given up
 _TICK = 0.25
+_CENT_OF_A_CENT = 0.0001
 _STATUS_EVERY = 1.0
 
 
@@ -31,6 +40,7 @@ class Plan(msgspec.Struct, frozen=True):
     indexes: list[int]
     attempts: dict[str, int]  # so far
     spent: float
+    dearest: float = 0.0  # of their requests
     done: int = 0
     succeeded: int = 0
 
@@ -41,17 +51,22 @@ def plan(tasks: TaskFile, out: OutputDirectory, *, retry_failed: bool) -> Plan:
     attempts = read_attempts(out.path)
     for task, attempt in attempts.open.items():  # of a driver that was killed
         if task not in rows or rows[task].attempt < attempt:
-            cost = recorded_cost(out.path / task / RECORD)
+            cost = recorded_cost(out.path / task / RECORD) + attempts.held.get(task, 0.0)
             out.lost(task, attempt, "the driver ended", cost)
             attempts.lost_cost += cost
     kept = {task for task, row in rows.items() if row.success or not retry_failed}
     indexes = [index for index, task in enumerate(tasks.ids) if task not in kept]
     done = [rows[task] for task in tasks.ids if task in kept]
     counts = {task: max(row.attempt, attempts.count.get(task, 0)) for task, row in rows.items()}
+    spent, dearest = attempts.lost_cost, dearest_so_far(out.path)
+    for row in read_rows(out.path):  # of every row: what was done again had its price too
+        spent += row.cost or 0.0
+        dearest = max(dearest, (row.cost or 0.0) / max(1, row.steps))
     return Plan(
         indexes,
         {**attempts.count, **counts},
-        attempts.lost_cost + sum(row.cost or 0.0 for row in rows.values()),
+        spent,
+        dearest,
         len(done),
         sum(row.success for row in done),
     )
@@ -64,6 +79,7 @@ class _Attempt(msgspec.Struct):
     begun: float = 0.0  # 0: it waits for a node
     outcome: Outcome | None = None
     cost: float = 0.0
+    held: float = 0.0
     tokens: int = 0
     steps: int = 0
 
@@ -100,7 +116,11 @@ class Driver:
         self._stopped = ""
         self._unfinished = 0
         self.progress = Progress(
-            total=len(tasks), done=todo.done, succeeded=todo.succeeded, cost=todo.spent, ran=0
+            total=len(tasks),
+            done=todo.done,
+            succeeded=todo.succeeded,
+            cost=todo.spent,
+            dearest=todo.dearest,
         )
 
     def interrupt(self) -> None:
@@ -126,7 +146,7 @@ class Driver:
         except EngineLost as error:
             self._stopped = "engine"
             for task, attempt in self._running.items():
-                self._out.lost(task, attempt.number, str(error), attempt.cost)
+                self._out.lost(task, attempt.number, str(error), attempt.cost + attempt.held)
             self._running.clear()
         finally:
             self._write()
@@ -183,28 +203,43 @@ class Driver:
             case Answered(cost=cost, prompt=prompt, completion=completion):
                 attempt.steps += 1
                 attempt.cost += cost or 0.0
-                attempt.tokens += prompt + completion
                 self.progress.cost += cost or 0.0
-                self.progress.tokens += prompt + completion
-                self._recent.append((time.monotonic(), prompt + completion))
+                self.progress.dearest = max(self.progress.dearest, cost or 0.0)
+                self._count_tokens(attempt, prompt + completion)
+            case Throttled():
+                self.progress.throttled += 1
             case Done(outcome):
                 attempt.outcome = outcome
-            case Ended(why):
-                self._ended(news.task, attempt, why)
+                # Where the provider does not say, the record has an estimate.
+                self._count_tokens(attempt, outcome.tokens.get("total", 0) - attempt.tokens)
+            case Held(usd):
+                attempt.held = usd
+                self._out.held(news.task, attempt.number, usd)
+            case Ended(why, charged):
+                self._ended(news.task, attempt, why, charged)
 
-    def _ended(self, task: str, attempt: _Attempt, why: str) -> None:
+    def _count_tokens(self, attempt: _Attempt, more: int) -> None:
+        if more > 0:
+            attempt.tokens += more
+            self.progress.tokens += more
+            self._recent.append((time.monotonic(), more))
+
+    def _ended(self, task: str, attempt: _Attempt, why: str, charged: float) -> None:
         del self._running[task]
         outcome = attempt.outcome
         if outcome is None and attempt.losses + 1 >= _MOST_LOSSES:
             outcome = Outcome("lost", error=why or f"its process died {_MOST_LOSSES} times")
         if outcome is not None and outcome.final:
             row = Row.of(task, attempt.number, outcome, self._out.path)
+            if charged > (row.cost or 0.0) + _CENT_OF_A_CENT:
+                self._out.beyond(task, attempt.number, charged - (row.cost or 0.0))
             self._rows.append(row)
             self.progress.done += 1
             self.progress.ran += 1
             self.progress.succeeded += row.success
             return
-        self._out.lost(task, attempt.number, outcome.status if outcome else why or "died", attempt.cost)
+        why = outcome.status if outcome else why or "died"
+        self._out.lost(task, attempt.number, why, max(charged, attempt.cost))
         if outcome is None and not self._stopped:
             self.progress.lost += 1
             self._again.append((attempt.index, attempt.losses + 1))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncGenerator, Mapping
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping
 
 import msgspec
 
@@ -20,12 +21,17 @@ _MILLION = 1_000_000
 
 
 class Gate:
-    """One for a task. `refused`: the batch's budget is used up."""
+    """One for a task. `refused`: the batch's budget is used up. `waits` is told of the seconds that the task
+    is about to wait, which are no part of its time limit."""
 
-    def __init__(self, channel: TaskChannel, provider: str, prices: Mapping[str, Price]) -> None:
+    def __init__(
+        self, channel: TaskChannel, provider: str, prices: Mapping[str, Price], waits: Callable[[float], None]
+    ) -> None:
         self._channel = channel
         self._provider = provider
         self._prices = prices
+        self._waits = waits
+        self._waits_until = 0.0
         self._numbers = itertools.count(1)
         self.refused = False
 
@@ -43,7 +49,14 @@ class Gate:
                 raise ModelError(Phrase("batch.budget_used_up"), kind="budget")
             if not permit.wait:
                 return number
+            self._tell_of(permit.wait)
             await asyncio.sleep(permit.wait)
+
+    def _tell_of(self, wait: float) -> None:
+        """Report the time waited; where several requests of the task wait at once, it counts once."""
+        now = time.monotonic()
+        begins, self._waits_until = max(now, self._waits_until), max(now + wait, self._waits_until)
+        self._waits(self._waits_until - begins)
 
     def answered(self, number: int, model: str, usage: Usage | None) -> None:
         usage = usage if usage is not None and usage.prompt else None

@@ -56,11 +56,12 @@ class Check(msgspec.Struct, frozen=True):
 
 class Outcome(msgspec.Struct, frozen=True):
     """How an attempt ended. `final`: it ran to an end of its own; cancelled or refused for the batch's
-    budget it did not, and is done again by `--resume`."""
+    budget it did not, and is done again by `--resume`. `note`: what its clone or its patch lacks."""
 
     status: str
     final: bool = True
     error: str = ""
+    note: str = ""
     steps: int = 0
     verification: dict[str, Any] = {}
     check: Check = Check()

@@ -44,16 +44,18 @@ class Limits:
         rpm: Mapping[str, int] | None = None,
         budget: float | None = None,
         spent: float = 0.0,
+        dearest: float = 0.0,
         *,
         clock: Callable[[], float],
     ) -> None:
-        """`rpm` by provider; the entry `""` is for those not named."""
+        """`rpm` by provider; the entry `""` is for those not named. `spent`, `dearest`: by earlier runs."""
         self._rpm = dict(rpm or {})
         self._budget = budget
         self._clock = clock
         self._providers: defaultdict[str, _Provider] = defaultdict(_Provider)
-        self._reserved: dict[_Request, float] = {}
-        self._dearest = 0.0  # what a request has cost: an estimate below it was wrong before
+        self._reserved: dict[str, dict[int, float]] = {}  # by task and request
+        self._charged: defaultdict[str, float] = defaultdict(float)  # by task, for the attempt that runs
+        self._dearest = dearest  # what a request has cost: an estimate below it was wrong before
         self.spent = spent
         self.exhausted = False
 
@@ -73,12 +75,16 @@ class Limits:
             state.sent.append(self._clock())
         if state.throttled:
             state.probe = task, number
-        self._reserved[task, number] = reserve
+        self._reserved.setdefault(task, {})[number] = reserve
         return Answer()
 
     @property
     def reserved(self) -> float:
-        return sum(self._reserved.values())
+        return sum(map(self.held, self._reserved))
+
+    def held(self, task: str) -> float:
+        """What the task's requests in flight may cost."""
+        return sum(self._reserved.get(task, {}).values())
 
     def _most(self, provider: str) -> int:
         return self._rpm.get(provider, self._rpm.get("", 0))
@@ -95,8 +101,8 @@ class Limits:
 
     def answered(self, task: str, number: int, provider: str, cost: float | None) -> None:
         """The request ended. `cost` None: the provider did not say, so what was reserved counts as spent."""
-        reserved = self._reserved.pop((task, number), 0.0)
-        self.spent += reserved if cost is None else cost
+        reserved = self._let_go(task, number)
+        self._charge(task, reserved if cost is None else cost)
         self._dearest = max(self._dearest, cost or 0.0)
         state = self._providers[provider]
         state.throttled, state.probe = 0, None
@@ -112,15 +118,26 @@ class Limits:
 
     def failed(self, task: str, number: int) -> None:
         """The request ended without an answer: nothing was spent that is known of."""
-        self._reserved.pop((task, number), None)
+        self._let_go(task, number)
         for state in self._providers.values():
             if state.probe == (task, number):
                 state.probe = None
 
-    def gone(self, task: str) -> None:
-        """The task ended, or its process died: what it had reserved counts as spent, as the provider may
-        have answered."""
-        for key in [key for key in self._reserved if key[0] == task]:
-            reserved = self._reserved[key]
-            self.failed(*key)
-            self.spent += reserved
+    def gone(self, task: str) -> float:
+        """The attempt ended, or its process died: what it had reserved counts as spent, as the provider may
+        have answered. Returns what the attempt counts for in all."""
+        for number, reserved in list(self._reserved.get(task, {}).items()):
+            self.failed(task, number)
+            self._charge(task, reserved)
+        return self._charged.pop(task, 0.0)
+
+    def _let_go(self, task: str, number: int) -> float:
+        held = self._reserved.get(task, {})
+        reserved = held.pop(number, 0.0)
+        if not held:
+            self._reserved.pop(task, None)
+        return reserved
+
+    def _charge(self, task: str, cost: float) -> None:
+        self.spent += cost
+        self._charged[task] += cost

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -31,6 +32,11 @@ _NOBODY = {
 _BASE = "refs/coder/base"
 _CLONE = ["clone", "--quiet", "--bare", "--template=", "-c", "core.hooksPath=/dev/null"]
 
+NO_COMMIT = re.compile(r"'([^'\n]+?)/?' does not have a commit checked out")
+_SPECIAL = re.compile(r"[\\*?\[\]]")
+
+_USER = re.compile(r"(?<=[a-z0-9])://[^/@\s]+@")
+
 Stopping = Callable[[], bool]
 
 
@@ -43,11 +49,13 @@ class Stopped(Exception):
 
 
 class Mirror(msgspec.Struct, frozen=True):
-    """`base`: the commit that the task starts from. `prefix`: the directory in it that was named as `cwd`."""
+    """`base`: the commit that the task starts from. `prefix`: the directory in it that was named as `cwd`.
+    `left_out`: folders of the source that are not in it."""
 
     path: str
     base: str
     prefix: str = ""
+    left_out: list[str] = []
 
 
 class _Made(msgspec.Struct, frozen=True):
@@ -55,6 +63,7 @@ class _Made(msgspec.Struct, frozen=True):
 
     base: str = ""
     prefix: str = ""
+    left_out: list[str] = []
 
 
 class Bundle(msgspec.Struct, frozen=True):
@@ -74,7 +83,8 @@ def mirror_for(
     git = _Git(stopping, nursery)
     path = _mirror(git, task, nursery.root, bundle)
     made = _made(path)
-    return Mirror(str(path), made.base or _commit(git, path, task.ref or "HEAD"), made.prefix)
+    base = made.base or _commit(git, path, task.ref or "HEAD", task.repo or "origin")
+    return Mirror(str(path), base, made.prefix, made.left_out)
 
 
 def _mirror(git: _Git, task: Task, root: Path, bundle: Callable[[], Bundle] | None = None) -> Path:
@@ -99,6 +109,8 @@ def _make(git: _Git, task: Task, path: Path, bundle: Callable[[], Bundle] | None
         made = _unpack(git, bundle(), making)
     elif task.repo:
         git.run([*_CLONE, "--", task.repo, str(making)])
+        # Tasks can read the mirror: a token in the address stays here.
+        git.run(["remote", "set-url", "origin", _USER.sub("://", task.repo)], {"GIT_DIR": str(making)})
         made = _Made()
     else:
         made = _mirror_directory(git, Path(task.cwd), making, snapshot=snapshot)
@@ -116,22 +128,46 @@ def _mirror_directory(git: _Git, directory: Path, making: Path, *, snapshot: boo
         raise CheckoutError(f"{directory} is not in a git repository, so `ref` means nothing there")
     root = Path(top) if top else directory
     prefix = os.path.relpath(os.path.realpath(directory), os.path.realpath(root))
-    base = _snapshot(git, root, making) if snapshot else ""
-    return _Made(base, "" if prefix == "." else prefix)
+    prefix = "" if prefix == "." else prefix
+    base, left_out = _snapshot(git, root, making) if snapshot else ("", [])
+    found = not prefix or git.ask(["ls-tree", base, "--", f"{prefix}/"], {"GIT_DIR": str(making)})
+    if base and not found and any(directory.iterdir()):
+        raise CheckoutError(f"{root} ignores {prefix}: nothing of it would be in the task's clone")
+    return _Made(base, prefix, left_out)
 
 
-def _snapshot(git: _Git, root: Path, making: Path) -> str:
-    """A commit of the files as they are now. The index is ours: the person's is not touched."""
+def _snapshot(git: _Git, root: Path, making: Path) -> tuple[str, list[str]]:
+    """A commit of the files as they are now, and what is not in it. The index is ours: the person's is not
+    touched."""
     _copy_ignored(git, root, making)
     index = making / "snapshot.index"
     where = {"GIT_DIR": str(making), "GIT_WORK_TREE": str(root), "GIT_INDEX_FILE": str(index), **_NOBODY}
-    git.run(["add", "--all", "--ignore-errors", "."], where, cwd=root)
-    tree = git.run(["write-tree"], where)
     parent = git.ask(["rev-parse", "--verify", "--quiet", "HEAD^{commit}"], where)
+    if parent:  # what is tracked is part of it, also where .gitignore names it
+        git.run(["read-tree", parent], where)
+    left_out = _add(git, root, making, where)
+    tree = git.run(["write-tree"], where)
     commit = ["commit-tree", "-m", "The files as they were when the batch started", tree]
     base = git.run([*commit, *(["-p", parent] if parent else [])], where)
     index.unlink()
-    return base
+    return base, left_out
+
+
+def _add(git: _Git, root: Path, making: Path, where: Mapping[str, str]) -> list[str]:
+    """Returns the nested repositories that it left out: git cannot add one without a commit."""
+    left_out: list[str] = []
+    while True:
+        try:
+            git.run(["add", "--all", "--ignore-errors", "."], where, cwd=root)
+        except CheckoutError as error:
+            found = [name for name in NO_COMMIT.findall(str(error)) if name not in left_out]
+            if not found:
+                raise
+            left_out += found
+            with (making / "info" / "exclude").open("a", encoding="utf-8") as exclude:
+                exclude.writelines("/" + _SPECIAL.sub(r"\\\g<0>", name) + "/\n" for name in found)
+        else:
+            return left_out
 
 
 def _copy_ignored(git: _Git, root: Path, making: Path) -> None:
@@ -149,7 +185,7 @@ def _copy_ignored(git: _Git, root: Path, making: Path) -> None:
                 exclude.write(file.read_bytes() + b"\n")
 
 
-def _commit(git: _Git, path: Path, ref: str) -> str:
+def _commit(git: _Git, path: Path, ref: str, source: str) -> str:
     where = {"GIT_DIR": str(path)}
     question = ["rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}"]
     if found := _commits.get((str(path), ref)) or git.ask(question, where):
@@ -160,7 +196,7 @@ def _commit(git: _Git, path: Path, ref: str) -> str:
     if not git.ask(["remote"], where):  # from a bundle
         raise CheckoutError(f"{ref} is not a commit that a branch or tag reaches")
     with _locked(path.with_suffix(".lock"), git.stopping):  # a commit that no branch or tag reaches
-        git.run(["fetch", "--quiet", "--no-tags", "origin", "--", ref], where)
+        git.run(["fetch", "--quiet", "--no-tags", "--", source, ref], where)
         found = git.ask(["rev-parse", "--verify", "--quiet", "FETCH_HEAD^{commit}"], where)
     if not found:
         raise CheckoutError(f"{ref} is not a commit")
@@ -228,7 +264,8 @@ class _Git:
     def run(self, words: list[str], more: Mapping[str, str] | None = None, cwd: Path | None = None) -> str:
         status, output, errors = self._run(words, more or {}, cwd)
         if status != 0:
-            raise CheckoutError(f"git {words[0]}: {errors.strip()[-1000:] or f'exit status {status}'}")
+            why = _USER.sub("://", errors.strip()[-1000:]) or f"exit status {status}"
+            raise CheckoutError(f"git {words[0]}: {why}")
         return output.strip()
 
     def ask(self, words: list[str], more: Mapping[str, str] | None = None) -> str:

@@ -42,7 +42,7 @@ def _write_record_page(record: Path, task: str, render: Render) -> None:
     with contextlib.suppress(OSError):  # without a record, or without room for its page
         if not made.exists():  # an attempt that starts removes it
             text = "".join(render(record, task))
-            write_atomically(made, text.encode("utf-8", errors="replace"), 0o644)
+            write_atomically(made, text.encode("utf-8", errors="replace"), 0o600)
 
 
 def page(rows: list[Row], read: Container[str] = ()) -> bytes:
@@ -59,13 +59,13 @@ def page(rows: list[Row], read: Container[str] = ()) -> bytes:
     before = (
         f'<!doctype html><html lang="en"><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
-        f'<meta name="viewport" content="width=device-width"><title>coder batch</title>'
+        f'<meta name="viewport" content="width=device-width,initial-scale=1"><title>coder batch</title>'
         f"<style>{_STYLE}</style>"
         f'<h1>coder batch</h1><input id="text" placeholder="id or error"><select id="verdict">'
         f'<option value="">verdict</option><option>success</option><option>failure</option></select>{choices}'
         f'<p id="sum"></p><div class="plots">{_plot("cost", "Cost, summed as tasks ended")}'
         f"{_plot('success', 'Share that succeeded, as tasks ended')}</div>"
-        f'<table><thead><tr>{head}</tr></thead><tbody id="body"></tbody></table>'
+        f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody id="body"></tbody></table></div>'
         f'<script type="application/json" id="rows">'
     )
     return before.encode() + data + f"</script><script>{_SCRIPT}</script></html>\n".encode()
@@ -92,7 +92,7 @@ def _flat(row: Row, has_page: bool) -> dict[str, object]:
         "tokens": row.tokens.get("total", 0),
         "cost": row.cost,
         "duration": row.duration,
-        "error": row.error[:500],
+        "error": "; ".join(filter(None, (row.error, row.note)))[:500],
         "patch": row.patch,
         "record": f"{row.id}/{PAGE}" if has_page else row.record,
         "answer": row.answer,

@@ -2,7 +2,8 @@
 
 `results.jsonl` is append-only and fsync'd, one row for each attempt that ran to its end; a task's last row
 counts. A row is written after the files that it names, so that a row on disk means that they are there too.
-`attempts.jsonl` has a line when an attempt starts, and one when it is lost, with what it had cost.
+`attempts.jsonl` has a line when an attempt starts, and one when it is lost, with what it had cost; and what
+counts for the budget without being in a row.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ class Row(msgspec.Struct, frozen=True):
     model: str = ""
     mode: str = ""
     error: str = ""
+    note: str = ""
     base: str = ""
     session_id: str = ""
     additions: int = 0
@@ -65,13 +67,16 @@ class Row(msgspec.Struct, frozen=True):
 
 
 class _Attempt(msgspec.Struct, omit_defaults=True):
-    """A line of `attempts.jsonl`."""
+    """A line of `attempts.jsonl`: of a start, of a loss, of what requests under way may cost (`held`), or of
+    what an attempt counts for beyond the cost in its row."""
 
     id: str
     attempt: int
     ts: str = ""
     lost: str = ""
     cost: float = 0.0
+    held: float = 0.0
+    beyond: float = 0.0
 
 
 class OutputDirectory:
@@ -119,6 +124,12 @@ class OutputDirectory:
     def lost(self, task: str, attempt: int, why: str, cost: float) -> None:
         self._note(_Attempt(task, attempt, lost=why, cost=cost))
 
+    def held(self, task: str, attempt: int, usd: float) -> None:
+        self._note(_Attempt(task, attempt, held=usd))
+
+    def beyond(self, task: str, attempt: int, usd: float) -> None:
+        self._note(_Attempt(task, attempt, beyond=usd))
+
     def _note(self, line: _Attempt) -> None:
         write_all(self._attempts, msgspec.json.encode(line) + b"\n")
 
@@ -128,8 +139,12 @@ class OutputDirectory:
         if whole:
             write_atomically(path, data, 0o644, beside=f".{name}.tmp")
         else:
-            with path.open("ab") as file:
-                file.write(data)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+            descriptor = os.open(path, flags, 0o600)  # as a session's record
+            try:
+                write_all(descriptor, data)
+            finally:
+                os.close(descriptor)
 
 
 def _locked(directory: Path) -> int:
@@ -190,15 +205,17 @@ def _brief(verification: dict[str, Any]) -> dict[str, Any]:
 
 
 class Attempts(msgspec.Struct):
-    """What `attempts.jsonl` says: attempts so far by task, the cost of lost ones, and which never ended."""
+    """What `attempts.jsonl` says: attempts so far by task, costs that are in no row, which attempts never
+    ended, and what their requests may have cost."""
 
     count: dict[str, int]
     lost_cost: float
     open: dict[str, int]
+    held: dict[str, float]
 
 
 def read_attempts(directory: Path) -> Attempts:
-    found = Attempts({}, 0.0, {})
+    found = Attempts({}, 0.0, {}, {})
     decoder = msgspec.json.Decoder(_Attempt)
     with contextlib.suppress(OSError), (directory / ATTEMPTS).open("rb") as file:
         for line in file:
@@ -207,9 +224,13 @@ def read_attempts(directory: Path) -> Attempts:
                 if one.lost:
                     found.lost_cost += one.cost
                     found.open.pop(one.id, None)
+                elif one.held or one.beyond:
+                    found.lost_cost += one.beyond
+                    found.held[one.id] = max(one.held, found.held.get(one.id, 0.0))
                 else:
                     found.count[one.id] = max(one.attempt, found.count.get(one.id, 0))
                     found.open[one.id] = one.attempt
+                    found.held.pop(one.id, None)
     return found
 
 

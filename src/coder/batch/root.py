@@ -13,7 +13,6 @@ import os
 import shutil
 import stat
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 from coder.policy.scratch import private_base
@@ -89,18 +88,24 @@ def _is_lock_of(path: Path, descriptor: int) -> bool:
 
 
 def remove_tree(path: Path) -> None:
-    """Also where a task took away its own permissions, or something still writes while it is being ended."""
-
-    def again(function: Callable[..., object], name: str, _error: object) -> None:
-        with contextlib.suppress(OSError):
-            for directory in (Path(name).parent, Path(name)):
-                if not directory.is_symlink() and directory.is_dir():
-                    directory.chmod(stat.S_IRWXU)
-            function(name)
-
+    """Also where a task took away its own permissions, something still writes while it is being ended, or
+    another removes it too. What cannot be removed stays."""
     for _ in range(5):
+        shutil.rmtree(path, ignore_errors=True)
         if not os.path.lexists(path):
             return
-        shutil.rmtree(path, onerror=again)
-        if os.path.lexists(path):
-            time.sleep(0.05)
+        _permit(path)
+        time.sleep(0.05)
+
+
+def _permit(tree: Path) -> None:
+    _own(tree)
+    for at, folders, _ in os.walk(tree):
+        for name in folders:  # before it goes into them
+            _own(Path(at, name))
+
+
+def _own(directory: Path) -> None:
+    with contextlib.suppress(OSError):
+        if not directory.is_symlink():
+            directory.chmod(stat.S_IRWXU)

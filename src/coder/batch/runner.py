@@ -9,6 +9,7 @@ import os
 import signal
 import socket
 import time
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -29,6 +30,7 @@ from coder.engine.setup import (
     Options,
     child_environment,
     open_agent,
+    own_keys,
     provider_of,
     read_settings,
     with_model_named,
@@ -37,6 +39,8 @@ from coder.engine.setup import Settings as Read
 from coder.fs.atomic import write_atomically
 from coder.model.base import ModelError
 from coder.policy.sandbox.ladder import Sandbox, SandboxLevel, probe
+from coder.policy.secrets.home import close_home
+from coder.policy.secrets.redact import Redactor
 from coder.process.run import Outcome as Ran
 from coder.process.run import run_process
 from coder.protocol.entries import Assistant, Observation, Usage
@@ -45,6 +49,7 @@ from coder.protocol.history import HistoryEvent
 from coder.protocol.ops import ApprovalReply, UserInput
 from coder.record.files import RecordError, encode
 from coder.texts import Fault
+from coder.tools.registry import built_in
 
 _KEEP = 16_384  # bytes of what `setup` and `check` print
 _PATCH_EVERY = 5.0  # seconds between two patches of a task that goes on
@@ -79,7 +84,8 @@ async def _serve(connection: socket.socket) -> None:
     channel = await TaskChannel.over(connection)
     start = await channel.started()
     begun = time.monotonic()
-    attempt = asyncio.create_task(Attempt(start, channel).run())
+    doing = Attempt(start, channel)
+    attempt = asyncio.create_task(doing.run())
     listening = asyncio.create_task(channel.listen(attempt.cancel))
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, attempt.cancel)
     try:
@@ -93,7 +99,7 @@ async def _serve(connection: socket.socket) -> None:
     except Exception as error:
         outcome = Outcome("error", error=f"{type(error).__name__}: {error}")
     took = round(time.monotonic() - begun, 3)
-    channel.send(Done(msgspec.structs.replace(outcome, duration=took)))
+    channel.send(Done(msgspec.structs.replace(doing.redacted(outcome), duration=took)))
     with contextlib.suppress(ConnectionError):
         await channel.drain()
     listening.cancel()
@@ -110,9 +116,12 @@ class Attempt:
         self._mirror, self._base = Path(start.mirror), start.base
         self._prefix = start.prefix
         self._sandbox_cache = start.sandbox
+        self._notes = [f"{name} has no commit, and is not in the clone" for name in start.left_out]
         self._home, self._own = self._directory / HOME, self._directory / OWN
         self._temp = self._directory / "tmp"
         self._deadline = time.monotonic() + (self._task.timeout_s or self._settings.timeout_s)
+        for home, own in start.closed.items():
+            close_home(home, own)
         given = start.secrets
         self._config, self._files = given.config, given.files
         named = {name: given.named[name] for name in self._task.env if name in given.named}
@@ -140,15 +149,41 @@ class Attempt:
         """Raises what the caller tells as an outcome."""
         self._make_directories()
         await self._workspace.check_out()
+        self._refuse_elsewhere()
+        if self._task.ref and not self._cwd.is_dir():
+            raise CheckoutError(f"{self._prefix} is no folder in {self._task.ref}")
         self._cwd.mkdir(parents=True, exist_ok=True)
         self._open()
         if self._task.setup and (failed := await self._set_up()):
             return failed
+        self._refuse_elsewhere()
+        if self._task.setup or self._workspace.has_attributes:
+            await self._workspace.start_here()
         outcome = await self._turn()
         outcome = await self._with_patch(outcome)
         if outcome.final and self._task.check:
             outcome = msgspec.structs.replace(outcome, check=await self._check())
-        return outcome
+        return msgspec.structs.replace(outcome, note="; ".join(self._notes))
+
+    def _refuse_elsewhere(self) -> None:
+        """Where a link leads out of the clone, the agent would work in a folder of the person's."""
+        expected = Path(os.path.realpath(self._directory), self._workspace.root.name, self._prefix)
+        if Path(os.path.realpath(self._cwd)) != expected:
+            raise CheckoutError(f"{self._prefix or '.'} is a link, and leads out of the task's clone")
+
+    def redacted(self, outcome: Outcome) -> Outcome:
+        """As the record is: `setup` and `check` may print secrets too."""
+        keys = own_keys(self._environ, self._provider or Provider("", ""))
+        others = self._read is None or self._read.loaded.config.safety.redact_secrets
+        redactor = Redactor()
+
+        def hide(text: str) -> str:
+            for key in keys:
+                text = text.replace(key, "[provider key]")
+            return redactor.redact(text) if others else text
+
+        check = msgspec.structs.replace(outcome.check, output=hide(outcome.check.output))
+        return msgspec.structs.replace(outcome, error=hide(outcome.error), check=check)
 
     # directories and settings
 
@@ -201,9 +236,12 @@ class Attempt:
     # the person's own commands, and git
 
     async def _shell(self, line: str, more: dict[str, str], writable: list[str] | None) -> Ran:
-        environment = {**self._environ, **more}
+        environment = self._environ
         if self._provider is not None:
-            environment = {**child_environment(self._environ, self._provider), **more}
+            environment = child_environment(environment, self._provider)
+        if more:  # for git itself, which a task's variables shall not lead elsewhere
+            environment = {name: value for name, value in environment.items() if not name.startswith("GIT_")}
+        environment = {**environment, **more}
         argv = ["/bin/sh", "-c", line]
         if len(line.encode("utf-8", errors="surrogateescape")) > _LONGEST_WORD:
             script = self._directory / "command.sh"  # where commands cannot write
@@ -231,16 +269,20 @@ class Attempt:
 
     async def _run(self, argv: list[str], cwd: Path, environment: dict[str, str]) -> Ran:
         left = max(1.0, self._deadline - time.monotonic())
-        return await run_process(
-            argv,
-            cwd=cwd,
-            environment=environment,
-            timeout_ms=int(left * 1000),
-            keep_bytes=_KEEP,
-            spill_to=self._temp / "spilled",
-            spill_limit=0,
-            on_output=lambda _text: None,
-        )
+        try:
+            return await run_process(
+                argv,
+                cwd=cwd,
+                environment=environment,
+                timeout_ms=int(left * 1000),
+                keep_bytes=_KEEP,
+                spill_to=self._temp / "spilled",
+                spill_limit=0,
+                on_output=lambda _text: None,
+            )
+        except asyncio.CancelledError:
+            # Not its own subclass: `asyncio.timeout` of Python 3.11 would not take that for its own.
+            raise asyncio.CancelledError from None
 
     async def _set_up(self) -> Outcome | None:
         done = await self._command(self._task.setup)
@@ -249,7 +291,6 @@ class Attempt:
             return Outcome(
                 "timeout" if done.timed_out else "setup_failed", error=f"setup: exit {done.exit_code}: {said}"
             )
-        await self._workspace.start_here()
         return None
 
     async def _check(self) -> Check:
@@ -267,7 +308,8 @@ class Attempt:
         assert self._provider is not None
         provider = await with_model_named(self._provider)
         config = self._read.loaded.config
-        gate = Gate(self._channel, provider.name, config.budget.prices)
+        limit = asyncio.timeout(None)
+        gate = Gate(self._channel, provider.name, config.budget.prices, partial(_extend, limit))
         options = msgspec.structs.replace(self._options(), around_wire=gate.around)
         read = self._read
         engine = Engine(lambda emit: open_agent(options, read, provider, emit))
@@ -275,7 +317,9 @@ class Attempt:
         seen = _Seen()
         late = False
         try:
-            async with asyncio.timeout(max(1.0, self._deadline - time.monotonic())):
+            async with limit:
+                seconds = max(1.0, self._deadline - time.monotonic())
+                limit.reschedule(asyncio.get_running_loop().time() + seconds)
                 problems = await engine.enable_modes(options.custom_modes) if options.custom_modes else []
                 if problems:
                     return Outcome("error", error=" ".join(map(str, problems)))
@@ -321,11 +365,11 @@ class Attempt:
     async def _stream_patch(self, entry: HistoryEvent) -> None:
         """While the agent works: what it has done so far is worth having where the attempt is lost."""
         match entry.entry:
-            case Observation(tool=tool, ok=True) if tool in ("write", "edit", "patch", "bash"):
+            case Observation(tool=tool, ok=True) if built_in(tool).kind in ("edits", "runs"):
                 if time.monotonic() - self._patched_at >= _PATCH_EVERY:
                     self._patched_at = time.monotonic()
                     with contextlib.suppress(CheckoutError, OSError):
-                        self._channel.send(Grew(PATCH, await self._workspace.patch(whole=False), whole=True))
+                        self._channel.send(Grew(PATCH, await self._workspace.patch_so_far(), whole=True))
 
     async def _with_patch(self, outcome: Outcome) -> Outcome:
         if not outcome.final:
@@ -339,6 +383,9 @@ class Attempt:
         if len(patch) > _LARGEST_PATCH:
             return msgspec.structs.replace(outcome, status="error", error=f"the patch has {len(patch)} bytes")
         self._channel.send(Grew(PATCH, patch, whole=True))
+        self._notes += [
+            f"what changed in {name}, a repository, is not in the patch" for name in self._workspace.lacks
+        ]
         files, added, removed = counts(patch)
         return msgspec.structs.replace(outcome, files=files, additions=added, deletions=removed)
 
@@ -403,6 +450,11 @@ async def _closed(engine: Engine, seen: _Seen) -> None:
         seen.take(event)
     with contextlib.suppress(RecordError, ModelError):
         await closing
+
+
+def _extend(limit: asyncio.Timeout, seconds: float) -> None:
+    if (at := limit.when()) is not None and not limit.expired():
+        limit.reschedule(at + seconds)
 
 
 def _input(prompt: str) -> UserInput:

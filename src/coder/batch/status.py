@@ -39,6 +39,8 @@ class Progress(msgspec.Struct):
     ended: bool = False
     running: list[Running] = []
     waiting: int = 0  # for a node of the cluster
+    dearest: float = 0.0  # what one request has cost at most
+    throttled: int = 0  # requests that a provider answered with 429
     pid: int = msgspec.field(default_factory=os.getpid)
 
     @property
@@ -53,6 +55,14 @@ def write_status(directory: Path, progress: Progress) -> None:
 class Status(msgspec.Struct, frozen=True):
     progress: Progress
     alive: bool  # whether its driver runs
+
+
+def dearest_so_far(directory: Path) -> float:
+    """Of the runs of the batch that there were."""
+    try:
+        return read_status(directory).progress.dearest
+    except BatchError:
+        return 0.0
 
 
 def read_status(directory: Path) -> Status:

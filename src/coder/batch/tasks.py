@@ -25,6 +25,15 @@ from coder.config.schema import OPERATING_MODES
 from coder.texts import Fault, Phrase
 
 _ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@=,+-]{0,149}")
+# What leads git to another repository, or to other programs.
+_OF_GIT = frozenset(
+    f"GIT_{name}"
+    for name in (
+        *("DIR", "WORK_TREE", "INDEX_FILE", "OBJECT_DIRECTORY", "ALTERNATE_OBJECT_DIRECTORIES", "COMMON_DIR"),
+        *("NAMESPACE", "GRAFT_FILE", "SHALLOW_FILE", "PREFIX", "IMPLICIT_WORK_TREE", "EXEC_PATH"),
+        *("EXTERNAL_DIFF", "TEMPLATE_DIR"),
+    )
+)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://|[\w.-]+@[\w.-]+:")
 _LONGEST_NAME = 240  # bytes; file systems allow 255, and attempts have a number behind it
@@ -78,6 +87,7 @@ class TaskFile:
         self._known_directories: dict[str, bool] = {}
         self.ids: list[str] = []
         self.models: set[str] = set()  # named by tasks
+        self.counted: set[str] = set()  # of tasks with `budget_usd`; empty: the batch's own
         self.variables: set[str] = set()
         try:
             self._file: IO[bytes] = path.open("rb")
@@ -150,6 +160,8 @@ class TaskFile:
             self.ids.append(made.id)
             if made.model:
                 self.models.add(made.model)
+            if made.budget_usd is not None:
+                self.counted.add(made.model)
 
     def _is_directory(self, path: str) -> bool:
         if path not in self._known_directories:
@@ -213,6 +225,8 @@ def check_task(task: Task, environ: Mapping[str, str]) -> None:
     for name in task.env:
         if not _VARIABLE.fullmatch(name):
             raise BatchError("batch.bad_variable", name=name)
+        if name in _OF_GIT or name.startswith("GIT_CONFIG"):
+            raise BatchError("batch.git_variable", name=name)
         if name not in environ:
             raise BatchError("batch.no_variable", name=name)
 

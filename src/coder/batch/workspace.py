@@ -13,7 +13,7 @@ import shutil
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from coder.batch.mirror import CheckoutError
+from coder.batch.mirror import NO_COMMIT, CheckoutError
 from coder.process.run import Outcome as Ran
 
 _CONFIG = """\
@@ -42,9 +42,29 @@ __pycache__/
 .ruff_cache/
 node_modules/
 """
-_ALONE = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_TERMINAL_PROMPT": "0"}
+_ALONE = {
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_ATTR_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_TERMINAL_PROMPT": "0",
+}
+_CLOSED = "could not open directory"  # git only warns of it
 # A task may have taken away its own permissions.
-_ADD = "{ git add --all . 2>/dev/null || { chmod -R u+rwX . ; git add --all . ; } ; }"
+_ADD = f"""\
+add() {{ git -c advice.addEmbeddedRepo=false add --all -- . "$@" ; }}
+add_all() {{
+    said=$(add "$@" 2>&1) && case $said in (*"{_CLOSED}"*) false ;; esac && return
+    chmod -R u+rwX . 2>/dev/null
+    add "$@"
+}}
+"""
+# The files of a repository that the task made, which git would not look into.
+_EMBED = """\
+git --literal-pathspecs rm -r -f -q --cached --ignore-unmatch -- {name} &&
+tree=$(cd -- {name} && export GIT_WORK_TREE="$PWD" GIT_INDEX_FILE="$GIT_DIR/nested" &&
+    rm -f "$GIT_INDEX_FILE" && add_all && git write-tree) &&
+git read-tree --prefix={name}/ "$tree"
+"""
 _DIFF = "git diff --cached --binary --no-renames --no-ext-diff --no-textconv --ignore-submodules=all"
 
 # Runs a shell line: with what further environment, and where else it may write; None: without the sandbox.
@@ -61,6 +81,9 @@ class Workspace:
         self._mirror = mirror
         self._base = base
         self._run = run
+        self.has_attributes = False
+        self._nested: list[str] = []  # repositories that the task made
+        self.lacks: list[str] = []  # what changed and is not in the last whole patch
 
     async def check_out(self) -> None:
         """Raises `CheckoutError`."""
@@ -75,21 +98,51 @@ class Workspace:
         index = self.root / ".git" / "index"
         if index.exists():  # with the files' times, so that unchanged ones are not read again
             shutil.copyfile(index, self._patches / "index")
+            # By these git may write a file in another way than it was committed.
+            self.has_attributes = b".gitattributes" in index.read_bytes()
 
     async def start_here(self) -> None:
-        """What `setup` made is no part of the patch."""
-        done = await self._git(f"{_ADD} && git write-tree")
+        """What `setup` or the checkout itself made is no part of the patch."""
+        done = await self._git(f"{_ADD} add_all && git write-tree")
         tree = done.stdout.strip().splitlines()[-1:] or [""]
         if done.exit_code != 0:
             raise CheckoutError(f"git write-tree: {done.stderr.strip()[-1000:]}")
         self._base = tree[0]
 
-    async def patch(self, *, whole: bool = True) -> bytes:
+    async def patch(self) -> bytes:
         """The difference to where the agent started, binary files included. Raises `CheckoutError`, also
-        where git could not store a file (a full disk). Not `whole`: without such files, for the meantime."""
+        where git could not store or find a file (a full disk, a closed folder)."""
+        (self._patches / "index.lock").unlink(missing_ok=True)  # of one that was cut off
+        while True:
+            done = await self._git(self._patch_line())
+            changed = [line.partition("\t") for line in done.stdout.splitlines()]
+            made = [name for about, _, name in changed if about.startswith(":000000")]
+            made = [name for name in (*made, *NO_COMMIT.findall(done.stderr)) if name not in self._nested]
+            self._nested += made
+            self.lacks = [name for _, _, name in changed]
+            if made:
+                continue
+            if done.exit_code != 0 or _CLOSED in done.stderr:
+                raise CheckoutError(f"git diff: {done.stderr.strip()[-1000:]}")
+            return self.patch_file.read_bytes()
+
+    def _patch_line(self) -> str:
+        """Prints the repositories inside that changed, which are in no patch by themselves."""
+        names = [shlex.quote(name) for name in self._nested]
+        without = " ".join(shlex.quote(f":(exclude,literal){name}") for name in self._nested)
+        parts = [
+            f"add_all {without}",
+            *(_EMBED.format(name=name).strip() for name in names),
+            f"{_DIFF} --output={shlex.quote(str(self.patch_file))} {self._base}",
+            f"{{ git -c core.quotePath=false diff --raw --no-renames --ignore-submodules=none {self._base}"
+            " | grep -a '^:160000 \\|^:[0-7]* 160000 ' || : ; }",
+        ]
+        return _ADD + " &&\n".join(parts)
+
+    async def patch_so_far(self) -> bytes:
+        """For the meantime: without what git cannot store now."""
         file = shlex.quote(str(self.patch_file))
-        add = f"{_ADD} &&" if whole else "git add --all --ignore-errors . ;"
-        done = await self._git(f"{add} {_DIFF} --output={file} {self._base}")
+        done = await self._git(f"git add --all --ignore-errors . ; {_DIFF} --output={file} {self._base}")
         if done.exit_code != 0:
             raise CheckoutError(f"git diff: {done.stderr.strip()[-1000:]}")
         return self.patch_file.read_bytes()

@@ -13,6 +13,8 @@ from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from coder.cli.args import Parser, positive
 from coder.cli.common import options_from, parser_for
 from coder.cli.errors import Exit, UsageError
@@ -139,13 +141,16 @@ def _batch(chosen: argparse.Namespace) -> int:
     provider = provider_of(options, settings)
     rpm = _rates(chosen.rpm)
     with closing(TaskFile(chosen.tasks_path, read_matrix(chosen.matrix), options.environ)) as tasks:
+        _refuse_rates_of_nobody(rpm, options, tasks.models)
+        counted = {name or provider.model for name in tasks.counted}
         if chosen.budget is not None:
-            _refuse_unpriced(settings.loaded.config, {provider.model, *tasks.models})
+            counted |= {provider.model, *tasks.models}
+        _refuse_unpriced(settings.loaded.config, counted)
         with closing(OutputDirectory(chosen.out)) as out:
             if (out.path / "results.jsonl").stat().st_size and not (chosen.resume or chosen.retry):
                 raise UsageError("batch.has_results", directory=chosen.out)
             todo = plan(tasks, out, retry_failed=bool(chosen.retry))
-            limits = Limits(rpm, chosen.budget, todo.spent, clock=time.monotonic)
+            limits = Limits(rpm, chosen.budget, todo.spent, todo.dearest, clock=time.monotonic)
             batch = token_hex(8)  # of this run alone: whatever else a machine of the cluster has to do
             engine = _engine(chosen, batch, limits, _secrets(tasks, options, settings))
             return _drive(chosen, tasks, todo, out, engine, settings, batch)
@@ -167,8 +172,6 @@ def _settings(chosen: argparse.Namespace) -> tuple[Options, Settings]:
     chosen.tasks_path = Path(chosen.tasks)
     if chosen.mode not in OPERATING_MODES and not chosen.mode.startswith("/"):
         raise UsageError("cli.no_mode", name=chosen.mode, modes=", ".join(OPERATING_MODES))
-    from msgspec.structs import replace
-
     options = replace(options_from(chosen), model=chosen.model, preset=chosen.permissions)
     return options, read_settings(options)
 
@@ -191,6 +194,17 @@ def _rates(words: list[str]) -> dict[str, int]:
             raise UsageError("batch.rate", word=word)
         rates[provider] = int(number)
     return rates
+
+
+def _refuse_rates_of_nobody(rates: Mapping[str, int], options: Options, models: set[str]) -> None:
+    """A misspelt name would limit nothing."""
+    named = set(rates) - {""}
+    if not named:
+        return
+    each = [replace(options, model=model) for model in ("", *models)]
+    names = {provider_of(one, read_settings(one)).name for one in each}
+    if unknown := sorted(named - names):
+        raise UsageError("batch.rate_of_nobody", name=unknown[0], names=", ".join(sorted(names)))
 
 
 def _secrets(tasks: TaskFile, options: Options, settings: Settings) -> Secrets:

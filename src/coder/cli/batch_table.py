@@ -31,7 +31,8 @@ class Display:
     def show(self, progress: Progress, rows: list[Row]) -> None:
         try:
             self._show(progress, rows)
-        except BrokenPipeError:  # nobody reads on: the results are in files
+        except OSError:  # nobody reads on, the terminal is gone, the disk is full: the results are in files
+            self._live = False
             redirect_stdout_to_devnull()
 
     def _show(self, progress: Progress, rows: list[Row]) -> None:
@@ -43,28 +44,39 @@ class Display:
         failed = [line for line, row in zip(lines, rows, strict=True) if not row.success]
         table = [] if progress.ended else self._table(progress)
         # From the first column: a Ctrl+C is echoed where the cursor is.
-        erase = f"\r\x1b[{self._drawn}A\x1b[J" if self._drawn else ""
-        sys.stdout.write(erase + "".join(f"{line}\n" for line in [*failed, *table]))
+        # Drawn over, not erased before: terminals keep in their scrollback what is erased from the top on.
+        back = f"\r\x1b[{self._drawn}A" if self._drawn else ""
+        sys.stdout.write(back + "".join(f"{line}\x1b[K\n" for line in [*failed, *table]) + "\x1b[J")
         sys.stdout.flush()
         self._drawn = len(table)
 
     def finish(self, progress: Progress) -> None:
         say = self._texts.say
-        print(summary(progress, self._texts))
+        told = summary(progress, self._texts)
+        lines = _packed(told, _width()) if self._live else [told]
         if progress.stopped:
-            print(say(f"batch.stopped.{progress.stopped}"))
-        missing = progress.total - progress.done
-        if missing:
-            print(say("batch.go_on", n=missing))
-        print(say("batch.written", directory=self._directory))
+            lines.append(say(f"batch.stopped.{progress.stopped}"))
+        if missing := progress.total - progress.done:
+            lines.append(say("batch.go_on", n=missing))
+        lines.append(say("batch.written", directory=self._directory))
+        if progress.succeeded:
+            lines.append(say("batch.apply", directory=self._directory))
+        try:
+            print("\n".join(lines), flush=True)
+        except OSError:
+            redirect_stdout_to_devnull()
 
     def _table(self, progress: Progress) -> list[str]:
         size = shutil.get_terminal_size()
-        width = max(10, size.columns - 1)
+        width = _width()
         head = _packed(summary(progress, self._texts), width)
         # What is higher than the screen cannot be drawn over: it would pile up above.
         rows = running_lines(progress, self._texts, size.lines - len(head) - 2, width)
         return [plain(clip([("", line)], width)) for line in [*head, *rows]][: max(1, size.lines - 1)]
+
+
+def _width() -> int:
+    return max(10, shutil.get_terminal_size().columns - 1)
 
 
 def status_lines(status: Status, directory: Path, texts: Texts) -> list[str]:
@@ -74,6 +86,10 @@ def status_lines(status: Status, directory: Path, texts: Texts) -> list[str]:
         lines += running_lines(progress, texts)
     elif progress.ended:
         lines.append(texts.say("batch.ended"))
+        if progress.stopped:
+            lines.append(texts.say(f"batch.stopped.{progress.stopped}"))
+        if missing := progress.total - progress.done:
+            lines.append(texts.say("batch.go_on", n=missing))
     else:
         lines.append(texts.say("batch.died", directory=directory))
     return lines
@@ -96,6 +112,8 @@ def summary(progress: Progress, texts: Texts) -> str:
     parts.append(_duration(progress.elapsed))
     if progress.seconds_left and not progress.ended and not progress.stopped:
         parts.append(say("batch.left", time=_duration(progress.seconds_left)))
+    if progress.throttled:
+        parts.append(say("batch.throttled", n=progress.throttled))
     if progress.lost:
         parts.append(say("batch.lost", n=progress.lost))
     if progress.stopped and not progress.ended:  # where a narrow terminal does not cut it off
@@ -143,8 +161,7 @@ def row_line(progress: Progress, row: Row, texts: Texts) -> str:
     if row.cost is not None:
         parts.append(f"${row.cost:.4f}")
     parts.append(_duration(row.duration))
-    if row.error:
-        parts.append(flat(shortened(row.error, 200)))
+    parts += [flat(shortened(text, 200)) for text in (row.error, row.note) if text]
     return " · ".join(parts)
 
 

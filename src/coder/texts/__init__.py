@@ -151,6 +151,9 @@ class Texts:
         self.lang: Language = lang
         self._strict = bool(os.environ.get(STRICT_VARIABLE)) if strict is None else strict
 
+    def has(self, key: str) -> bool:
+        return self._template(key, singular=False) is not None
+
     def say(self, key: str, /, **values: object) -> str:
         """The text of `key` with its values. If `n` is 1, `key.one` is used if it exists."""
         template = self._template(key, singular=values.get("n") == 1)

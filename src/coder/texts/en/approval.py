@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 TEXTS: dict[str, str] = {
+    "approval.about_a": "a never asks about it again in this project",
+    "approval.about_d": "d shows the change in the pager",
+    "approval.about_e": "e makes all edits of this session without asking",
+    "approval.about_esc": "Esc stops the turn",
+    "approval.about_h": "h goes through the parts of the change",
+    "approval.about_n": "n refuses, and what you type then is told to the model",
+    "approval.about_y": "y does it this once",
     "approval.ask": "Allow? ",
     "approval.because": "No, because … ",
     "approval.choices": "Allow? [y]es / [n]o (a reason may follow) / [a]lways: ",
@@ -18,7 +25,7 @@ TEXTS: dict[str, str] = {
     "approval.hunk_dropped": "→ back to the whole: nothing is decided",
     "approval.hunk_edit": "edit",
     "approval.hunk_leave": "leave, because …",
-    "approval.hunk_objection": "That is no answer: one key decides.",
+    "approval.hunk_objection": "That is no answer: the keys below decide.",
     "approval.hunk_take": "take",
     "approval.hunk_unedited": "→ not edited: nothing is decided",
     "approval.hunk_unreadable": "That is no change any more: its lines begin with a blank, + or -.",
@@ -40,6 +47,7 @@ TEXTS: dict[str, str] = {
     "approval.not_an_answer_always": (
         "That is no answer: y allows it, n refuses it (a reason may follow), a allows it from now on."
     ),
+    "approval.not_an_answer_turn": "That is no answer: y is yes, n is no, Esc stops.",
     "approval.one_part_seen": (
         "↑ {tool}: a line of {n} characters, longer than the screen; scroll up to read all of it"
     ),
@@ -47,6 +55,7 @@ TEXTS: dict[str, str] = {
         "↑ {tool}: the last {shown} of {n} lines are on the screen; scroll up to read the rest"
     ),
     "approval.reason": "because: {reason}",
+    "approval.reason_keys": "Enter alone: no reason · Backspace: back to the question",
     "approval.refused": "refused by you",
     "approval.remembers": "always: lets {names} run unasked in this project from now on",
     "approval.rest_of_file": "… {n} more lines: d shows the whole file",
@@ -59,6 +68,10 @@ TEXTS: dict[str, str] = {
     "approval.said_take_edited": "→ taken as edited",
     "approval.said_take_back": "→ taken back",
     "approval.setting": "the setting approval.auto_approve_ask",
+    "approval.hunk_guide": (
+        "Lines that begin with + are added, with - removed; the others must stay.\n"
+        "Save and close: this part is taken as it is here. Unchanged: nothing is decided."
+    ),
     "approval.hunk_keep": "keep",
     "approval.hunk_rest": "done, keep the rest",
     "approval.hunk_take_back": "take back, because …",

@@ -20,6 +20,7 @@ TEXTS: dict[str, str] = {
     "batch.looks_like_option": "{value} begins with a dash, which git would take for an option.",
     "batch.mode": "there is no operating mode {name}; there are {modes}. A custom mode begins with a slash.",
     "batch.bad_variable": "env names variables, and {name!r} is not the name of one.",
+    "batch.git_variable": "env names {name}, which leads git away from the task's own clone.",
     "batch.no_variable": "env names {name}, which is not set.",
     "batch.no_folder": "{directory} is not a folder.",
     "batch.twice": "the id {id} is that of line {first} already.",
@@ -47,9 +48,12 @@ TEXTS: dict[str, str] = {
     "batch.no_cluster": "There is no Ray cluster at {address}: {why}",
     "batch.cluster_gone": "the cluster is gone: {why}",
     # limits
-    "batch.no_price": "--budget needs a price for {models}: set budget.prices in your configuration, in USD "
-    "per million tokens.",
+    "batch.no_price": (
+        "--budget and budget_usd need a price for {models}: set budget.prices in your configuration, "
+        "in USD per million tokens."
+    ),
     "batch.rate": "--rpm {word}: write a number of requests a minute, or PROVIDER=NUMBER.",
+    "batch.rate_of_nobody": "--rpm {name}=…: no task has this provider; there is {names}.",
     "batch.budget_used_up": "the budget of the batch is used up",
     # while it runs, and afterwards
     "batch.counts": "{done} of {total} done",
@@ -57,6 +61,8 @@ TEXTS: dict[str, str] = {
     "batch.waiting": "{n} waiting for a node",
     "batch.well": "{n} succeeded",
     "batch.badly": "{n} failed",
+    "batch.throttled": "{n} requests put off (429)",
+    "batch.throttled.one": "1 request put off (429)",
     "batch.lost": "{n} attempts lost",
     "batch.lost.one": "1 attempt lost",
     "batch.tokens": "{n} tokens, {rate}/s",
@@ -78,6 +84,7 @@ TEXTS: dict[str, str] = {
     "batch.go_on": "{n} tasks have no result yet; the same command with --resume does them.",
     "batch.go_on.one": "1 task has no result yet; the same command with --resume does it.",
     "batch.written": "Results: {directory}/results.jsonl, {directory}/index.html",
+    "batch.apply": "A task's patch: coder apply {directory}/ID",
     "batch.ended": "It has ended.",
     "batch.died": "Its driver is gone: `coder batch TASKS.jsonl --out {directory} --resume` goes on.",
     # apply and compare
@@ -99,7 +106,9 @@ TEXTS: dict[str, str] = {
     "batch.compare.median": "{total} in all; median change {median} (95 %: {low} to {high})",
     "batch.compare.few": "{total} in all; median change {median} (too few tasks for an interval)",
     "batch.compare.first": "{n} are in the first alone",
+    "batch.compare.first.one": "1 is in the first alone",
     "batch.compare.second": "{n} are in the second alone",
+    "batch.compare.second.one": "1 is in the second alone",
     # help
     "batch.help.tasks": "one task a line, as JSON; or `status`",
     "batch.help.status": "with `status`: the folder of a batch",

@@ -34,7 +34,10 @@ TEXTS: dict[str, str] = {
     "cli.models.guessed": "?: not known; {window} is a guess. Set provider.models.NAME.context_window.",
     "cli.models.images": "images",
     "cli.models.model": "model",
-    "cli.models.no_price": "–: no price; budget.prices sets input, cached_input and output.",
+    "cli.models.no_price": (
+        '–: no price, so no cost is counted. Set USD per million tokens: {{"budget": {{"prices": '
+        '{{"{model}": {{"input": 1.0, "cached_input": 0.1, "output": 4.0}}}}}}}} in {file}.'
+    ),
     "cli.models.price": "USD in / cached / out",
     "cli.models.provider": "provider",
     "cli.models.sees": "yes",
@@ -43,7 +46,9 @@ TEXTS: dict[str, str] = {
     "cli.doctor.bash": "bash",
     "cli.doctor.coder": "coder",
     "cli.doctor.estimates": "estimates only",
+    "cli.doctor.fine": "All is well: `coder` begins a session.",
     "cli.doctor.git": "git",
+    "cli.doctor.mend": "Not ready yet: mend {names}, then run `coder doctor` again.",
     "cli.doctor.model": "model",
     "cli.doctor.mcp": "MCP servers",
     "cli.doctor.mcp_servers": "{names} (coder mcp tries them)",
@@ -56,20 +61,37 @@ TEXTS: dict[str, str] = {
     "cli.doctor.sandbox": "sandbox",
     "cli.doctor.tokenizer": "tokenizer",
     "cli.doctor.trust": "trust",
+    "cli.doctor.without": "coder works here. It does without what is marked {mark}.",
     "cli.driven_json": "--input stream-json goes with --output stream-json, which is its default.",
+    "cli.elsewhere.config": (
+        "There is no subcommand config: settings are in ~/.coder/config.json, `coder doctor` checks them. "
+        "To ask it: coder --once {word}"
+    ),
+    "cli.elsewhere.init": (
+        "There is no subcommand init: `/init` in a session writes AGENTS.md. To ask it: coder --once {word}"
+    ),
+    "cli.elsewhere.login": (
+        "There is no subcommand login: set a provider's key, e.g. export OPENAI_API_KEY=…; `coder doctor` "
+        "says whether it works. To ask it: coder --once {word}"
+    ),
+    "cli.elsewhere.update": (
+        "There is no subcommand {word}: `git pull` in the checkout and `pipx install --force .` there. "
+        "To ask it: coder --once {word}"
+    ),
+    "cli.elsewhere.version": "`coder --version` says the version. To ask it: coder --once {word}",
     "cli.empty_message": "The message is empty.",
     "cli.empty_stdin": 'There is nothing to do: stdin is empty. Try coder --once "…".',
     "cli.epilog": (
         "subcommands:\n"
         "  coder demo                   a tour with no network and no key\n"
-        "  coder sessions               the sessions of this folder; --search WORDS finds some\n"
+        "  coder sessions               those of this folder; --search WORDS finds some\n"
         "  coder show ID                what happened in one\n"
         "  coder export ID --html FILE  the same as a page; --md FILE as Markdown\n"
-        "  coder stats                  what they did, took and cost; --all: in every project\n"
+        "  coder stats                  what they did, took, cost; --all: every project\n"
         "  coder view [ID]              all that was recorded, in a browser\n"
         "  coder doctor                 what works here\n"
         '  coder explain "shell line"   what the policy would do with it, and why\n'
-        "  coder acp                    an agent for editors (Agent Client Protocol on stdio)\n"
+        "  coder acp                    for editors (Agent Client Protocol on stdio)\n"
         "  coder mcp                    try MCP servers, add and remove them\n"
         "  coder serve-mcp              coder as an MCP server for other agents\n"
         "  coder modes                  custom modes and saved prompts\n"
@@ -77,13 +99,14 @@ TEXTS: dict[str, str] = {
         "  coder local                  fetch a small model that runs on this machine\n"
         "  coder schema                 the JSON Schema of ops and events\n"
         "  coder trust                  let this folder's own settings take effect\n"
-        "  coder batch TASKS.jsonl --out DIR  many tasks at once, each in a clone of its own\n"
-        "  coder apply DIR/ID           a task's patch into this checkout, with approval and undo\n"
+        "  coder batch FILE --out DIR   many tasks at once, each in a clone of its own\n"
+        "  coder apply DIR/ID           a task's patch into this checkout, on approval\n"
         "  coder compare DIR DIR2       what changed between two batches\n"
-        "  coder tune --model NAME      try a model with small real tasks, keep what suits it\n"
+        "  coder tune --model NAME      try a model on small tasks, keep what suits it\n"
         "\n"
         "exit status: 0 answered, 1 the turn failed, 2 wrong usage or configuration,\n"
-        "             3 step limit, 4 prompt-token limit, 5 answered but the check fails, 130 cancelled"
+        "             3 step limit, 4 prompt-token limit, 5 answered but the check fails,\n"
+        "             130 cancelled"
     ),
     "cli.folder_gone": "The current folder no longer exists; name one with --cwd.",
     "cli.from_alone": "--from belongs to `coder modes import`.",
@@ -181,6 +204,7 @@ TEXTS: dict[str, str] = {
     "cli.no_session": "There is no session {id}; `coder sessions` lists those of this folder.",
     "cli.no_source": "{directory} is not a folder; name one with --from DIR.",
     "cli.exported": "Wrote {file}",
+    "cli.exported_over": "Replaced {file}",
     "cli.not_written": "{file} cannot be written: {why}.",
     "cli.nothing_to_continue": "There is no session to continue in this folder.",
     "cli.output": "The output cannot be written",
@@ -189,7 +213,7 @@ TEXTS: dict[str, str] = {
     "cli.sessions.title": "began with",
     "cli.sessions.turns": "turns",
     "cli.sessions.when": "last used",
-    "cli.show.approval": "approval: {answer}",
+    "cli.show.approval": "approval of {what}: {answer}",
     "cli.show.compaction": "history summarised: {before} → {after} tokens",
     "cli.show.more": "… {n} more lines (--json has them all)",
     "cli.show.more.one": "… 1 more line (--json has it)",
@@ -204,6 +228,7 @@ TEXTS: dict[str, str] = {
     ),
     "cli.show.verify": "verify {command} → {state} (exit {code})",
     "cli.system": "{what}: {why}.",
+    "cli.unquoted": "Put the line in quotes: coder explain {line}",
     "cli.usage": "{what}. `{prog} --help` lists the options.",
     "cli.usage_prefix": "usage: ",
     "cli.windows": (
@@ -211,12 +236,14 @@ TEXTS: dict[str, str] = {
     ),
     "cli.wrong.choice": "{name} cannot be {value}; allowed are {allowed}",
     "cli.wrong.missing": "{name} is missing",
+    "cli.wrong.no_id": "ID is missing; `coder sessions` lists them",
     "cli.wrong.no_value": "{name} needs a value",
     "cli.wrong.no_value_wanted": "{name} takes no value, but got {value}",
     "cli.wrong.other": "{message}",
     "cli.wrong.positive": "{name}: {value} is not a whole number from 1 on",
     "cli.wrong.surplus": "{name} is too much; what belongs together is put in quotes",
     "cli.wrong.unknown": "There is no option {name}",
+    "cli.wrong.unknown_near": "There is no option {name} (did you mean {near}?)",
     "cli.wrong.value": "{name} cannot be {value}",
     "cli.about.local": "Fetch a small model once; `--model local` then needs no key and no server.",
     "cli.help.live": "with a real model on this machine instead of a script (`coder local` fetches it)",

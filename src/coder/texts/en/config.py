@@ -37,6 +37,8 @@ TEXTS: dict[str, str] = {
     "config.invalid": "{file} is not a valid configuration: {what}.",
     "config.own_not_saved": "{file} could not be written: {why}.",
     "config.own_shape": "{file} has a shape that cannot be edited safely; change it by hand.",
+    "config.more": "… and {n} more errors; `coder doctor` lists all.",
+    "config.more.one": "… and 1 more error; `coder doctor` lists all.",
     "config.model_not_saved": "The model could not be saved to {file}: {why}.",
     "config.model_not_saved_link": "it is a link to a file outside the project",
     "config.model_not_saved_shape": "provider is not an object there",

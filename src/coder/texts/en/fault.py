@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 TEXTS: dict[str, str] = {
-    "fault.address": "The model's address cannot be used: {detail}. Check CODER_BASE_URL.",
+    "fault.address": "The model's address cannot be used: {detail}. Check {base}.",
     "fault.asks_to_wait": "{text} It asks to wait {time}.",
     "fault.broke_off": "The answer of {shown} broke off: {detail}. Try again.",
     "fault.certificate": "its certificate was not accepted ({why})",
+    "fault.check": "Check {base} and your network.",
+    "fault.check_network": "Check your network.",
+    "fault.check_v1": "Check {base}: it usually ends in /v1.",
     "fault.chunk_line": "a chunk-size line is longer than 16 KB",
     "fault.chunk_long": "a chunk is longer than announced",
     "fault.chunk_size": "a chunk size is not a number",
     "fault.closed_early": "the connection was closed {n} bytes before the end",
     "fault.closed_in_head": "the connection was closed inside the response head",
     "fault.closed_midway": "the connection was closed in the middle of the answer",
-    "fault.connect_timeout": "Cannot reach {shown}: {detail}. Check your network and CODER_BASE_URL.",
+    "fault.connect_timeout": "Cannot reach {shown}: {detail}. {check}",
     "fault.connection_failed": "the connection failed ({why})",
     "fault.content_length": "the content length is not one number",
     "fault.damaged": "the compressed answer is damaged",
-    "fault.dns": "Cannot reach {shown}: {detail}. Check CODER_BASE_URL and your network.",
+    "fault.dns": "Cannot reach {shown}: {detail}. {check}",
     "fault.event_long": "an event is longer than {limit} bytes",
     "fault.gave_up": "{text} Gave up after {n} attempts.",
     "fault.handshake": "the TLS handshake failed ({why})",
@@ -38,15 +41,10 @@ TEXTS: dict[str, str] = {
     "fault.no_answer": "no answer came",
     "fault.no_connection": "no connection within {seconds} seconds",
     "fault.no_key": "The server at {shown} wants an API key ({status}), and none is set. Set {names}.",
-    "fault.no_model": (
-        "{shown} answered with something that is not a model's answer: {said}. Check CODER_BASE_URL."
-    ),
-    "fault.no_server": "Cannot reach {shown}: {detail}. Is the server running? Check CODER_BASE_URL.",
+    "fault.no_model": ("{shown} answered with something that is not a model's answer: {said}. {check}"),
+    "fault.no_server": "Cannot reach {shown}: {detail}. Is the server running? {check}",
     "fault.no_tls": "no TLS on that port",
-    "fault.not_found": (
-        "Not found (404) at {shown}: the model '{model}' or the address. Check CODER_MODEL "
-        "and CODER_BASE_URL."
-    ),
+    "fault.not_found": ("Not found (404) at {shown}: the model '{model}' or the address. Check {names}."),
     "fault.not_http": "what answers there does not speak HTTP/1.1",
     "fault.nothing": "nothing",
     "fault.nowhere": "an unnamed place",
@@ -55,7 +53,7 @@ TEXTS: dict[str, str] = {
     "fault.proxy_refused": "the proxy {proxy} refused the way ({status})",
     "fault.quota": "The account behind the API key has no quota left. Check its plan and billing.",
     "fault.quoted": "{text} The server says: {said}",
-    "fault.redirect": "{detail}. Set CODER_BASE_URL to the address it should be.",
+    "fault.redirect": "{detail}. Set {base} to the address it should be.",
     "fault.redirect_nowhere": "a redirect ({status}) to nowhere",
     "fault.redirect_to": "The address {address} redirects ({status}) to {where}",
     "fault.redirects": "The address {address} redirects more than {n} times",
@@ -77,17 +75,13 @@ TEXTS: dict[str, str] = {
         "Cannot reach {shown} safely: {detail}. Check that the address wants https, or set "
         "SSL_CERT_FILE to the certificates to trust."
     ),
+    "fault.too_large": "The answer of {shown} has more than {size} of text or {n} calls and was cut off.",
     "fault.too_long": "The conversation is too long for {model}. Use /compact or start a new session.",
     "fault.unfinished": "the stream ended without saying that it was complete",
-    "fault.unreadable": "The answer of {shown} cannot be read: {detail}. Check CODER_BASE_URL.",
+    "fault.unreadable": "The answer of {shown} cannot be read: {detail}. {check}",
     "fault.url": "{url} is not a usable web address",
-    "fault.web_page": (
-        "{shown} answered with a web page, not with JSON. Check CODER_BASE_URL: it usually ends in /v1."
-    ),
-    "fault.web_page_titled": (
-        "{shown} answered with a web page ({title}), not with JSON. Check CODER_BASE_URL: it "
-        "usually ends in /v1."
-    ),
+    "fault.web_page": ("{shown} answered with a web page, not with JSON. {check}"),
+    "fault.web_page_titled": ("{shown} answered with a web page ({title}), not with JSON. {check}"),
     "fault.words": "{words}",
     "fault.local_failed": "The model {file} could not be loaded: {why}",
     "fault.local_late": "The model {file} was not loaded within {seconds} s.",

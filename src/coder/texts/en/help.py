@@ -7,8 +7,10 @@ TEXTS: dict[str, str] = {
     "help.compact": "replace older history by a summary",
     "help.default": "operating mode default: the permission preset as it is",
     "help.diff": "what has changed; review keeps or takes back each part of the session's changes",
+    "help.everyday": "Every day:",
+    "help.rest": "And also:",
     "help.exit": "leave",
-    "help.fork": "sessions are linear; says so",
+    "help.fork": "not there: sessions are linear (/rewind goes back)",
     "help.help": "this list",
     "help.hooks": "the hooks that are configured, and how each last ended",
     "help.ide": "the editor that is connected, and what the model is told of it",
@@ -16,7 +18,7 @@ TEXTS: dict[str, str] = {
         "Enter sends; {newline} or a trailing \\ makes a new line.\n"
         "Ctrl+D on an empty line leaves, on text it sends. Esc or Ctrl+C stops a turn.\n"
         "What you send while it works waits; Up takes it back. {steer} sends it with the next step.\n"
-        "{mode}: the next operating mode. Down: the mode bar. ? on an empty line: this.\n"
+        "{mode}: the next operating mode. Down: the mode bar. ? on an empty line: the keys.\n"
         "{transcript}: the whole transcript. Esc Esc on an empty line: back to an earlier message.\n"
         "{search}: search the history. {editor}: $EDITOR. Ctrl+Y: the cleared text.\n"
         "@path puts a file into the message; !command runs a command of your own."

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 TEXTS: dict[str, str] = {
+    "job.count": "{n} jobs",
+    "job.count.one": "1 job",
     "job.ended": "Job {id} ended with exit code {code}: {command}",
     "job.ended_with_session": "Ended with the session: job {jobs}.",
     "job.gone": "Background jobs ended with the earlier process: {jobs}.",

@@ -73,7 +73,7 @@ TEXTS: dict[str, str] = {
     "policy.why.changes_variable": "changes {name}",
     "policy.why.config_expansion": "an expansion in git config",
     "policy.why.config_write": "changes the configuration",
-    "policy.why.dangerous": "changes or stops things",
+    "policy.why.dangerous": "can delete or change files, or end processes",
     "policy.why.date_sets": "date with an operand sets the clock",
     "policy.why.declaration": "a declaration that is not plain",
     "policy.why.descriptor_hidden": "reads from a descriptor that is not in plain sight",

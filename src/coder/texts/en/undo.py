@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 TEXTS: dict[str, str] = {
+    "undo.caches": "… and {n} cache files",
+    "undo.caches.one": "… and 1 cache file",
     "undo.conflict": (
         "Turn {turn} was not undone, because these files have changed since:\n{files}\n{again} force "
         "replaces them all the same (a copy is kept)."
@@ -21,10 +23,11 @@ TEXTS: dict[str, str] = {
     "undo.more": "… and {n} more",
     "undo.no_change": "no file had to be changed",
     "undo.no_turn": "Turn {turn} has no file changes that could be taken back. Turns that have: {turns}",
-    "undo.nothing": "There is nothing to undo.",
+    "undo.nothing": "There is nothing to undo in this session.",
     "undo.nothing_left": "Of the file changes of turn {turn} nothing is left to take back.",
     "undo.own_commands": "What your own commands did is not covered: {commands}",
     "undo.preview": "/undo would take back the file changes of turn {turn}:",
+    "undo.redo": "/redo puts these changes back.",
     "undo.removed": "removed {path}",
     "undo.restored": "restored {path}",
     "undo.shared": "left {path}: changed while a command of another session ran",

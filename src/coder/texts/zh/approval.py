@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 TEXTS: dict[str, str] = {
+    "approval.about_a": "a 在此项目中不再询问",
+    "approval.about_d": "d 在分页器中显示改动",
+    "approval.about_e": "e 本会话的编辑都不再询问",
+    "approval.about_esc": "Esc 停止本回合",
+    "approval.about_h": "h 逐处查看改动",
+    "approval.about_n": "n 拒绝，随后输入的内容会告知模型",
+    "approval.about_y": "y 仅此一次允许",
     "approval.ask": "允许吗？",
     "approval.because": "否，因为… ",
     "approval.choices": "允许吗？[y] 是 / [n] 否（可附理由）/ [a] 总是：",
@@ -17,7 +24,7 @@ TEXTS: dict[str, str] = {
     "approval.hunk_dropped": "→ 返回整体：尚未作出决定",
     "approval.hunk_edit": "编辑",
     "approval.hunk_leave": "不采用，因为…",
-    "approval.hunk_objection": "这不是有效的回答：按一个键即可决定。",
+    "approval.hunk_objection": "这不是有效的回答：请按下面的键决定。",
     "approval.hunk_take": "采用",
     "approval.hunk_unedited": "→ 没有编辑：尚未作出决定",
     "approval.hunk_unreadable": "这已不是有效的改动：各行须以空格、+ 或 - 开头。",
@@ -37,9 +44,11 @@ TEXTS: dict[str, str] = {
     "approval.not_an_answer_always": (
         "这不是有效的回答：y（是）允许，n（否）拒绝（可附理由），a（总是）今后一律允许。"
     ),
+    "approval.not_an_answer_turn": "这不是有效的回答：y 是，n 否，Esc 停止。",
     "approval.one_part_seen": "↑ {tool}：这一行有 {n} 个字符，超出屏幕；向上滚动可读全部",
     "approval.part_seen": "↑ {tool}：共 {n} 行，屏幕上只有最后 {shown} 行；向上滚动可读其余",
     "approval.reason": "原因：{reason}",
+    "approval.reason_keys": "直接按 Enter：不给理由 · Backspace：返回问题",
     "approval.refused": "已被你拒绝",
     "approval.remembers": "总是：今后在此项目中 {names} 不再询问即可运行",
     "approval.rest_of_file": "… 还有 {n} 行：按 d 查看整个文件",
@@ -51,6 +60,10 @@ TEXTS: dict[str, str] = {
     "approval.said_take_edited": "→ 已采用编辑后的内容",
     "approval.said_take_back": "→ 已撤回",
     "approval.setting": "设置 approval.auto_approve_ask",
+    "approval.hunk_guide": (
+        "以 + 开头的行会加入，以 - 开头的行会删除，其余各行须保留。\n"
+        "保存并关闭：按此处的内容采用。未改动：不作决定。"
+    ),
     "approval.hunk_keep": "保留",
     "approval.hunk_rest": "完成，其余保留",
     "approval.hunk_take_back": "撤回，因为…",

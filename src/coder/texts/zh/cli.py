@@ -34,7 +34,10 @@ TEXTS: dict[str, str] = {
     "cli.models.guessed": "?：不了解该模型，{window} 为猜测；可用 provider.models.NAME.context_window 设置。",
     "cli.models.images": "看图",
     "cli.models.model": "模型",
-    "cli.models.no_price": "–：没有价格；可用 budget.prices 设置 input、cached_input 和 output。",
+    "cli.models.no_price": (
+        '–：没有价格，因此不计费用。在 {file} 中设置每百万 token 的美元价格：{{"budget": {{"prices": '
+        '{{"{model}": {{"input": 1.0, "cached_input": 0.1, "output": 4.0}}}}}}}}。'
+    ),
     "cli.models.price": "美元：输入 / 缓存 / 输出",
     "cli.models.provider": "服务商",
     "cli.models.sees": "是",
@@ -43,7 +46,9 @@ TEXTS: dict[str, str] = {
     "cli.doctor.bash": "bash",
     "cli.doctor.coder": "coder",
     "cli.doctor.estimates": "只能估算",
+    "cli.doctor.fine": "一切就绪：运行 `coder` 即可开始。",
     "cli.doctor.git": "git",
+    "cli.doctor.mend": "还不能使用：请先解决 {names}，再运行 `coder doctor`。",
     "cli.doctor.model": "模型",
     "cli.doctor.mcp": "MCP 服务器",
     "cli.doctor.mcp_servers": "{names}（可用 coder mcp 试连）",
@@ -56,7 +61,22 @@ TEXTS: dict[str, str] = {
     "cli.doctor.sandbox": "沙箱",
     "cli.doctor.tokenizer": "分词器",
     "cli.doctor.trust": "信任",
+    "cli.doctor.without": "coder 可以使用；标有 {mark} 的不是必需的。",
     "cli.driven_json": "--input stream-json 只能与 --output stream-json（其默认值）一起使用。",
+    "cli.elsewhere.config": (
+        "没有子命令 config：设置在 ~/.coder/config.json 中，`coder doctor` 可检查。"
+        "若要提问：coder --once {word}"
+    ),
+    "cli.elsewhere.init": "没有子命令 init：在会话中用 `/init` 生成 AGENTS.md。若要提问：coder --once {word}",
+    "cli.elsewhere.login": (
+        "没有子命令 login：请设置服务商的密钥，例如 export OPENAI_API_KEY=…，"
+        "再用 `coder doctor` 检查是否可用。若要提问：coder --once {word}"
+    ),
+    "cli.elsewhere.update": (
+        "没有子命令 {word}：在源码目录中执行 `git pull`，再执行 `pipx install --force .`。"
+        "若要提问：coder --once {word}"
+    ),
+    "cli.elsewhere.version": "`coder --version` 显示版本。若要提问：coder --once {word}",
     "cli.empty_message": "消息是空的。",
     "cli.empty_stdin": '无事可做：标准输入是空的。可以试试 coder --once "…"。',
     "cli.epilog": (
@@ -69,7 +89,7 @@ TEXTS: dict[str, str] = {
         "  coder view [ID]              在浏览器中查看全部记录\n"
         "  coder doctor                 这里哪些可用\n"
         '  coder explain "shell line"   策略会如何处理这一行，以及为何\n'
-        "  coder acp                    供编辑器使用（标准输入输出上的 Agent Client Protocol）\n"
+        "  coder acp                    供编辑器使用（Agent Client Protocol）\n"
         "  coder mcp                    试连、添加或删除 MCP 服务器\n"
         "  coder serve-mcp              作为 MCP 服务器供其他代理使用\n"
         "  coder modes                  自定义模式和保存的提示词\n"
@@ -77,13 +97,14 @@ TEXTS: dict[str, str] = {
         "  coder local                  下载一个在本机运行的小模型\n"
         "  coder schema                 操作和事件的 JSON Schema\n"
         "  coder trust                  让此文件夹自带的设置生效\n"
-        "  coder batch TASKS.jsonl --out DIR  同时运行许多任务，每个都在自己的克隆里\n"
+        "  coder batch FILE --out DIR   同时运行许多任务，每个都在自己的克隆里\n"
         "  coder apply DIR/ID           把任务的补丁放进此检出，经批准且可撤销\n"
         "  coder compare DIR DIR2       两个批处理之间有何变化\n"
         "  coder tune --model NAME      用真实的小任务试一个模型，保存最合适的用法\n"
         "\n"
         "退出状态：0 已回答，1 本回合失败，2 用法或配置有误，\n"
-        "          3 达到步数上限，4 达到提示 token 上限，5 已回答但检查未通过，130 已取消"
+        "          3 达到步数上限，4 达到提示 token 上限，5 已回答但检查未通过，\n"
+        "          130 已取消"
     ),
     "cli.folder_gone": "当前文件夹已不存在；请用 --cwd 指定一个。",
     "cli.from_alone": "--from 只用于 `coder modes import`。",
@@ -176,6 +197,7 @@ TEXTS: dict[str, str] = {
     "cli.no_session": "没有会话 {id}；`coder sessions` 可列出此文件夹的会话。",
     "cli.no_source": "{directory} 不是文件夹；请用 --from DIR 指定一个。",
     "cli.exported": "已写入 {file}",
+    "cli.exported_over": "已替换 {file}",
     "cli.not_written": "无法写入 {file}：{why}。",
     "cli.nothing_to_continue": "此文件夹里没有可以接着进行的会话。",
     "cli.output": "输出无法写入",
@@ -184,7 +206,7 @@ TEXTS: dict[str, str] = {
     "cli.sessions.title": "开头",
     "cli.sessions.turns": "回合",
     "cli.sessions.when": "最近使用",
-    "cli.show.approval": "批准：{answer}",
+    "cli.show.approval": "批准 {what}：{answer}",
     "cli.show.compaction": "历史已概括：{before} → {after} 个 token",
     "cli.show.more": "… 还有 {n} 行（--json 可看全部）",
     "cli.show.session": "会话 {id}",
@@ -195,17 +217,20 @@ TEXTS: dict[str, str] = {
     "cli.resume_which": "没有可供选择的终端时，--resume 需要 ID。最近的会话：\n{sessions}",
     "cli.show.verify": "验证 {command} → {state}（退出码 {code}）",
     "cli.system": "{what}：{why}。",
+    "cli.unquoted": "请把命令行放在引号里：coder explain {line}",
     "cli.usage": "{what}。`{prog} --help` 可列出选项。",
     "cli.usage_prefix": "用法：",
     "cli.windows": "coder 在 Linux 和 macOS 上运行；在 Windows 上请在 WSL 中安装并启动它（wsl --install）。",
     "cli.wrong.choice": "{name} 不能是 {value}；可用的有 {allowed}",
     "cli.wrong.missing": "缺少 {name}",
+    "cli.wrong.no_id": "缺少 ID；`coder sessions` 可列出",
     "cli.wrong.no_value": "{name} 需要一个值",
     "cli.wrong.no_value_wanted": "{name} 不带值，却给了 {value}",
     "cli.wrong.other": "{message}",
     "cli.wrong.positive": "{name}：{value} 不是从 1 起的整数",
     "cli.wrong.surplus": "{name} 是多余的；含空格的内容请加引号",
     "cli.wrong.unknown": "没有选项 {name}",
+    "cli.wrong.unknown_near": "没有选项 {name}（是想用 {near} 吗？）",
     "cli.wrong.value": "{name} 不能是 {value}",
     "cli.about.local": "下载一个小模型（仅一次）；之后 `--model local` 不需要密钥和服务器。",
     "cli.help.live": "用本机的真实模型代替脚本（由 `coder local` 下载）",

@@ -37,6 +37,7 @@ TEXTS: dict[str, str] = {
     "config.invalid": "{file} 不是有效的配置：{what}。",
     "config.own_not_saved": "无法写入 {file}：{why}。",
     "config.own_shape": "{file} 的写法无法安全地自动修改；请手工修改。",
+    "config.more": "……另有 {n} 处错误；`coder doctor` 可全部列出。",
     "config.model_not_saved": "无法把模型保存到 {file}：{why}。",
     "config.model_not_saved_link": "它是指向项目之外文件的链接",
     "config.model_not_saved_shape": "其中的 provider 不是对象",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 TEXTS: dict[str, str] = {
+    "job.count": "{n} 个任务",
     "job.ended": "任务 {id} 已结束，退出码 {code}：{command}",
     "job.ended_with_session": "已随会话结束：任务 {jobs}。",
     "job.gone": "后台任务已随之前的进程结束：{jobs}。",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 TEXTS: dict[str, str] = {
+    "undo.caches": "… 以及 {n} 个缓存文件",
     "undo.conflict": (
         "第 {turn} 回合未撤销，因为这些文件之后又有改动：\n{files}\n"
         "{again} force 可强制替换（会保留一份副本）。"
@@ -21,10 +22,11 @@ TEXTS: dict[str, str] = {
     "undo.more": "… 另有 {n} 项",
     "undo.no_change": "没有文件需要改动",
     "undo.no_turn": "第 {turn} 回合没有可撤销的文件改动。有改动的回合：{turns}",
-    "undo.nothing": "没有可撤销的内容。",
+    "undo.nothing": "本会话没有可撤销的内容。",
     "undo.nothing_left": "第 {turn} 回合的文件改动已没有可撤销的部分。",
     "undo.own_commands": "你自己运行的命令所做的改动不在撤销范围内：{commands}",
     "undo.preview": "/undo 将撤销第 {turn} 回合的文件改动：",
+    "undo.redo": "/redo 可恢复这些改动。",
     "undo.removed": "已删除 {path}",
     "undo.restored": "已恢复 {path}",
     "undo.shared": "未动 {path}：它改变时另一个会话的命令也在运行",
