@@ -7,7 +7,7 @@ The model is the one that `coder local` fetches, or a GGUF file. A task is given
 whole cores that the model's server has worked, so that a busy machine makes it slower, not worse. Each
 outcome is appended to `--results` and what is there is not run again: with `--minutes` a run is done in
 pieces. `--peer`: the interpreter of an environment that has mini-swe-agent, which is given the same
-single-file tasks, server, work and checks.
+tasks, server, work and checks.
 """
 
 from __future__ import annotations
@@ -81,10 +81,7 @@ async def _run(chosen: argparse.Namespace, until: float) -> None:
     if chosen.peer and (not chosen.only or PEER in chosen.only):
         ways.append((PEER, None))
     there = {(one["way"], one["task"]) for one in _outcomes(chosen.results)}
-    left = {
-        way: [one for one in tasks if (way, one.name) not in there and (variant or one.single_file)]
-        for way, variant in ways
-    }
+    left = {way: [one for one in tasks if (way, one.name) not in there] for way, _ in ways}
     if not any(left.values()) or time.monotonic() >= until:
         return
     async with _served(chosen.gguf) as server:
@@ -177,6 +174,10 @@ def _confined(python: str, top: str, words: list[str]) -> subprocess.Popen[str]:
 
 
 async def _tried(child: subprocess.Popen[str], task: Task, seconds: float) -> Outcome:
+    """What counts is how the files are when its work is over, and what it said last.
+
+    The task's directory is inside another that it may write to as well: what it does outside is seen.
+    """
     with laid_out(task) as directory:
         environ, _ = surroundings(task, directory.parent)
         assert child.stdin is not None
@@ -187,7 +188,8 @@ async def _tried(child: subprocess.Popen[str], task: Task, seconds: float) -> Ou
             why = await fault_of(task, directory, got["answer"], environ)
         except OSError as error:  # it removed a file that must stay
             why = str(error)
-    return _outcome(task, why, got["steps"], got["tokens"], got["seconds"])
+    told = _outcome(task, why, got["steps"], got["tokens"], got["seconds"])
+    return {**told, "answer": got["answer"], "error": got["error"]}  # for whoever doubts the judgement
 
 
 def _heard(child: subprocess.Popen[str]) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """mini-swe-agent as a peer of `live.py`: runs in an environment that has it, inside a sandbox.
 
 Reads a task a line as JSON (`ask`, `directory`, `seconds`) and answers with a line (`steps`, `tokens`,
-`answer`, `seconds`); the seconds are those of `work_clock.py`. Its text-based configuration is taken as it
-is: a small model's tool calls are not reliable.
+`answer`, `seconds`, `error`); the seconds are those of `work_clock.py`. Its text-based configuration is taken
+as it is: a small model's tool calls are not reliable.
 """
 
 from __future__ import annotations
@@ -42,22 +42,37 @@ def main() -> int:
         )
         place = local.LocalEnvironment(cwd=task["directory"], **settings["environment"])
         agent = agents.DefaultAgent(chat, place, **settings["agent"])
-        answer = ""
+        submitted = error = ""
         clock = clock_of(int(pid))
         signal.signal(signal.SIGALRM, partial(_look, clock, task["seconds"]))
         signal.setitimer(signal.ITIMER_REAL, _LOOK_SECONDS, _LOOK_SECONDS)
         try:
-            answer = agent.run(task["ask"]).get("submission", "")
-        except (Exception, KeyboardInterrupt) as error:  # whatever it fails with, the task is not done
-            answer = f"{type(error).__name__}: {error}"
+            submitted = agent.run(task["ask"]).get("submission", "")
+        except KeyboardInterrupt:
+            error = "out of work"
+        except Exception as failure:  # whatever it fails with, the next task is tried
+            error = f"{type(failure).__name__}: {failure}"[:200]
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
         took = clock()
-        said = [one for one in agent.messages if one.get("role") == "assistant"]
-        told = " ".join(str(one.get("content") or "") for one in said[-2:])
         tokens = sum(map(_tokens, agent.messages))
-        _tell({"steps": agent.n_calls, "tokens": tokens, "answer": told + answer, "seconds": took})
+        told = {"answer": _answer(agent.messages, submitted), "error": error}
+        _tell({"steps": agent.n_calls, "tokens": tokens, "seconds": took, **told})
     return 0
+
+
+def _answer(messages: list[dict[str, Any]], submitted: str) -> str:
+    """What it submits, and its last two messages: it is told to submit with a command of its own.
+
+    An answer that it rejects for having no command or several counts like any other.
+    """
+    said = [_said(one) for one in messages]
+    return "\n".join([*[one for one in said if one][-2:], submitted])
+
+
+def _said(message: dict[str, Any]) -> str:
+    rejected = message.get("extra", {}).get("model_response")
+    return str((message.get("content") if message.get("role") == "assistant" else rejected) or "")
 
 
 def _look(clock: Callable[[], float], seconds: float, _signal: int, _frame: object) -> None:

@@ -55,6 +55,7 @@ def commented(draw: st.DrawFn) -> tuple[Any, str]:
     return value, draw(GAP) + written(value, draw) + draw(GAP)
 
 
+@pytest.mark.thorough
 @given(commented(), st.booleans())
 def test_comments_and_trailing_commas_change_nothing(case: tuple[Any, str], bom: bool) -> None:
     value, text = case

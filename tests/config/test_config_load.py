@@ -196,7 +196,7 @@ def test_a_wrong_value_names_file_key_value_and_choices(place: Place, text: str,
     place.project(text)
     with pytest.raises(ConfigError) as caught:
         place.load()
-    assert str(caught.value) == f".coder/config.json: {said}"
+    assert str(caught.value) == f".coder/config.json:1: {said}"
 
 
 def test_the_whole_file_must_be_an_object(place: Place) -> None:
@@ -219,7 +219,7 @@ def test_an_unknown_key_names_the_nearest(place: Place, text: str, key: str, nea
     with pytest.raises(ConfigError) as caught:
         place.load()
     said = str(caught.value)
-    assert said.startswith(f".coder/config.json: unknown key {key} (nearest: ")
+    assert said.startswith(f".coder/config.json:1: unknown key {key} (nearest: ")
     assert nearest in said.partition("; allowed here: ")[0]
 
 
@@ -228,10 +228,48 @@ def test_an_unknown_key_like_no_other_names_what_is_allowed(place: Place) -> Non
     with pytest.raises(ConfigError) as caught:
         place.load()
     assert (
-        str(caught.value) == f"{place.home_file}: unknown key ui.zzzzzz; allowed here: "
+        str(caught.value) == f"{place.home_file}:1: unknown key ui.zzzzzz; allowed here: "
         "vim, theme, plain, lang, title, bell, bell_seconds, notify, thinking, output_lines, "
         "statusline, keys."
     )
+
+
+def test_all_errors_are_told_with_their_lines(place: Place) -> None:
+    place.project(
+        """// "presett": a comment
+{
+  "permission": {
+    /* two
+       lines */ "presett": "yolo",
+    "tools": {"bash": "no"},
+  },
+  "skills": {"paths": [
+    "x",
+    3
+  ]},
+  "provider": {"wire": "openai",
+    "base_url": "ftp://host"}
+}
+"""
+    )
+    place.person('{\n"ui": {"thme": "dark"}}')
+    with pytest.raises(ConfigError) as caught:
+        place.load({"CODER_BASE_URL": "zzz"})
+    told = [line.partition(" is ")[0].partition(" (nearest")[0] for line in str(caught.value).split("\n")]
+    assert told == [
+        f"{place.home_file}:2: unknown key ui.thme",
+        ".coder/config.json:5: unknown key permission.presett",
+        ".coder/config.json:6: permission.tools.bash",
+        ".coder/config.json:8: skills.paths[1]",
+        ".coder/config.json:12: provider.wire",
+        ".coder/config.json:13: provider.base_url",
+        "CODER_BASE_URL",
+    ]
+    place.project({"ui": {f"key{n}": 1 for n in range(15)}})
+    with pytest.raises(ConfigError) as caught:
+        place.load()
+    *told, more = str(caught.value).split("\n")
+    assert (len(told), more) == (10, "… and 6 more errors; `coder doctor` lists all.")
 
 
 def test_the_sentence_is_there_in_chinese(place: Place) -> None:
@@ -240,7 +278,7 @@ def test_the_sentence_is_there_in_chinese(place: Place) -> None:
         place.load()
     assert (
         caught.value.text(Texts("zh"))
-        == ".coder/config.json: runtime.max_steps 的值是 0；可用：不小于 1 的整数。"
+        == ".coder/config.json:1: runtime.max_steps 的值是 0；可用：不小于 1 的整数。"
     )
 
 
@@ -278,7 +316,7 @@ def test_a_bad_address_is_refused_where_it_stands(place: Place, address: str, wh
     place.person({"provider": {"base_url": address}})
     with pytest.raises(ConfigError) as caught:
         place.load()
-    assert str(caught.value).startswith(f"{place.home_file}: provider.base_url is ")
+    assert str(caught.value).startswith(f"{place.home_file}:1: provider.base_url is ")
     assert why in str(caught.value)
     place.home_file.unlink()
     with pytest.raises(ConfigError, match=r"^CODER_BASE_URL is "):
@@ -368,6 +406,7 @@ def _fitting() -> st.SearchStrategy[dict[str, Any]]:
     )
 
 
+@pytest.mark.thorough
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(ANY_JSON | SECTIONED | _fitting(), ANY_JSON | SECTIONED | _fitting(), st.booleans())
 def test_any_json_is_a_config_or_a_config_error(

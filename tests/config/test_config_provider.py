@@ -75,6 +75,7 @@ def test_with_several_keys_the_model_asked_for_decides() -> None:
         ("ANTHROPIC_BASE_URL", "http://127.0.0.1:8000/v1/", "http://127.0.0.1:8000/v1"),
         ("GOOGLE_GEMINI_BASE_URL", "http://127.0.0.1:8000/", "http://127.0.0.1:8000/v1beta/openai"),
         ("GOOGLE_GEMINI_BASE_URL", "http://h/v1beta/openai", "http://h/v1beta/openai"),
+        ("GOOGLE_GEMINI_BASE_URL", "http://h/v1beta/", "http://h/v1beta/openai"),
     ],
 )
 def test_a_providers_own_address_variable(variable: str, value: str, base_url: str) -> None:
@@ -186,6 +187,7 @@ def test_what_is_known_of_models(model: str, tokenizer: str, window: int | None)
     assert (tokenizer_of(model), context_window_of(model)) == (tokenizer, window)
 
 
+@pytest.mark.thorough
 def test_every_tokenizer_of_the_table_exists() -> None:
     for name in sorted({tokenizer for tokenizer, _ in models._KNOWN.values()}):
         assert Tokenizer.from_pretrained(name) is not None

@@ -109,6 +109,7 @@ def test_reading_never_raises_and_gives_an_object_or_a_fault(text: str) -> None:
     assert bool(fault) != isinstance(json.loads(arguments or "null"), dict)
 
 
+@pytest.mark.thorough
 @given(objects.filter(lambda value: "\\\\" not in json.dumps(value)))
 def test_raw_control_characters_and_trailing_commas_change_nothing(value: dict[str, object]) -> None:
     text = json.dumps(value, ensure_ascii=False)
@@ -120,6 +121,7 @@ def test_raw_control_characters_and_trailing_commas_change_nothing(value: dict[s
     assert json.loads(arguments) == value
 
 
+@pytest.mark.thorough
 @given(objects, st.data())
 def test_a_cut_never_becomes_something_else(value: dict[str, object], choose: st.DataObject) -> None:
     """What a repair of a cut text gives is a part of what was meant: no value in it is altered."""

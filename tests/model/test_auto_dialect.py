@@ -13,7 +13,9 @@ from coder.config.model_memory import ModelMemory
 from coder.config.models import dialect_of, is_small
 from coder.config.schema import Config, ModelSection, ProviderSection
 from coder.engine.sdk import TurnResult, run_agent
+from coder.protocol.events import Notice
 from kit import ScriptedServer
+from kit.driving import Project, of, play
 
 EDIT = {"do": "edit", "path": "calc.py", "old": "a - b", "new": "a + b"}
 GUIDED = [{"text": json.dumps(EDIT)}, {"text": json.dumps({"do": "done", "answer": "done"})}]
@@ -47,6 +49,14 @@ def test_a_small_model_is_guided_after_its_first_failed_call(place: Path, first:
         assert ways(server) == ["native", "guided", "guided"]
         assert (place / "work" / "calc.py").read_text().endswith("a + b\n")
         assert ModelMemory(place / "home", server.url).dialect("small:1.5b") == "guided"
+
+
+@pytest.mark.parametrize(("model", "dialect"), [("small:1.5b", "guided"), ("large:70b", "react-xml")])
+def test_a_switch_of_the_dialect_is_told(project: Project, model: str, dialect: str) -> None:
+    script = [REFUSED, {"text": '<final>{"do": "done", "answer": "so"}</final>'}]
+    driver = play(project, script, ["what is this?"], model=model)
+    told = [event.text for event in of(driver.seen, Notice)]
+    assert any(f"{model} takes no native tools here" in text and dialect in text for text in told)
 
 
 def test_what_was_found_out_holds_for_the_next_session(place: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -26,11 +25,12 @@ from coder.model.wires.chat_completions import ChatCompletions
 from coder.protocol.messages import FunctionSpec, Message, ToolSpec, tool_call
 from coder.protocol.usage import Usage
 from kit import Chaos, ScriptedServer, ask, collect, text_of
+from kit.wire_exchange import calls_of
 
 READ = ToolSpec(FunctionSpec("read", "reads", {"type": "object", "properties": {"path": {"type": "string"}}}))
 
 
-def talk(
+def collect_from(
     server: ScriptedServer,
     request: ModelRequest | None = None,
     *,
@@ -59,15 +59,7 @@ def played(*deltas: dict[str, Any], finish: str = "stop", **beside: Any) -> dict
 
 def answer(*deltas: dict[str, Any], finish: str = "stop", **beside: Any) -> list[Chunk]:
     with ScriptedServer([played(*deltas, finish=finish, **beside)]) as server:
-        return talk(server)
-
-
-def calls_of(chunks: Sequence[Chunk]) -> list[tuple[str, Any]]:
-    return [
-        (chunk.call.name, json.loads(chunk.call.function.arguments))
-        for chunk in chunks
-        if isinstance(chunk, CallReady)
-    ]
+        return collect_from(server)
 
 
 # what is sent
@@ -92,7 +84,7 @@ def test_the_request() -> None:
         prompt_id="p-17",
     )
     with ScriptedServer([{"text": "ok"}]) as server:
-        talk(server, request, headers={"X-Extra": "1"})
+        collect_from(server, request, headers={"X-Extra": "1"})
         sent = server.requests[0]
     assert sent.path == "/v1/chat/completions"
     assert sent.headers["authorization"] == "Bearer sk-secret-key"
@@ -128,14 +120,14 @@ def test_a_refused_call_is_sent_back_as_it_was_written_where_only_brackets_lack(
     refusal = Message(role="tool", content="error", tool_call_id="c1", name="bash")
     with ScriptedServer([{"text": "ok"}]) as server:
         asked = Message(role="user", content="go")
-        talk(server, ModelRequest(model="some-model", messages=[asked, message, refusal]))
+        collect_from(server, ModelRequest(model="some-model", messages=[asked, message, refusal]))
         back = server.requests[0].json["messages"][1]["tool_calls"][0]["function"]["arguments"]
     assert json.loads(back) == sent
 
 
 def test_what_is_not_set_is_not_sent() -> None:
     with ScriptedServer([{"text": "ok"}]) as server:
-        talk(server, key="")
+        collect_from(server, key="")
         sent = server.requests[0]
     assert "authorization" not in sent.headers
     assert not {"tools", "reasoning_effort", "temperature"} & set(sent.json)
@@ -144,28 +136,28 @@ def test_what_is_not_set_is_not_sent() -> None:
 @pytest.mark.parametrize("tail", ["/v1", "/v1/", "", "/", "/v1/chat/completions", "/v1/chat/completions/"])
 def test_base_urls(tail: str) -> None:
     with ScriptedServer([{"text": "ok"}]) as server:
-        assert text_of(talk(server, url=server.url.removesuffix("/v1") + tail)) == "ok"
+        assert text_of(collect_from(server, url=server.url.removesuffix("/v1") + tail)) == "ok"
         assert server.requests[0].path == "/v1/chat/completions"
 
 
 def test_a_bare_host_without_v1_is_found_and_remembered() -> None:
     not_found = {"status": 404, "body": "not here"}
     with ScriptedServer([not_found, {"text": "ok"}, {"text": "ok"}]) as server:
-        talk(server, url=server.url.removesuffix("/v1"), times=2)
+        collect_from(server, url=server.url.removesuffix("/v1"), times=2)
         paths = [request.path for request in server.requests]
     assert paths == ["/v1/chat/completions", "/chat/completions", "/chat/completions"]
 
 
 def test_a_query_in_the_base_url_stays_a_query() -> None:
     with ScriptedServer([{"text": "ok"}]) as server:
-        talk(server, url=server.url + "/deploy?api-version=3")
+        collect_from(server, url=server.url + "/deploy?api-version=3")
         assert server.requests[0].path == "/v1/deploy/chat/completions?api-version=3"
 
 
 def test_stream_options_are_left_out_once_refused() -> None:
     refusal = {"status": 400, "body": {"error": {"message": "Unknown parameter: stream_options"}}}
     with ScriptedServer([refusal, {"text": "a"}, {"text": "b"}]) as server:
-        assert text_of(talk(server, times=2)) == "ab"
+        assert text_of(collect_from(server, times=2)) == "ab"
         assert ["stream_options" in chat for chat in server.chats] == [True, False, False]
 
 
@@ -178,7 +170,7 @@ def test_one_connection_serves_a_conversation() -> None:
             await super()._serve(reader, writer)
 
     with Counting() as server:
-        talk(server, times=3)
+        collect_from(server, times=3)
         assert len(server.requests) == 3
         assert server.connections == 1
 
@@ -189,7 +181,7 @@ def test_one_connection_serves_a_conversation() -> None:
 def test_text_reasoning_usage_and_model() -> None:
     usage = {"prompt_tokens": 7, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 5}}
     with ScriptedServer([{"text": "Grüße 😀", "reasoning": "hmm", "chunk": 2, "usage": usage}]) as server:
-        chunks = talk(server)
+        chunks = collect_from(server)
     assert text_of(chunks) == "Grüße 😀"
     assert text_of(chunks, ReasoningDelta) == "hmm"
     expected = Usage(prompt=7, completion=2, total=9, cached=5, source="provider")
@@ -332,7 +324,7 @@ def test_tool_calls_however_a_server_sends_them(deltas: list[dict[str, Any]]) ->
 def test_an_id_used_earlier_in_the_conversation_is_not_used_again() -> None:
     earlier = Message(role="assistant", content="", tool_calls=[tool_call("call_0", "read", "{}")])
     with ScriptedServer([{"calls": [{"name": "read", "arguments": {}, "id": "call_0"}]}]) as server:
-        chunks = talk(server, ModelRequest(model="m", messages=[earlier]))
+        chunks = collect_from(server, ModelRequest(model="m", messages=[earlier]))
     assert isinstance(chunks[0], CallDelta)
     assert isinstance(chunks[1], CallReady)
     assert chunks[1].call.id != "call_0"
@@ -379,7 +371,7 @@ def test_a_server_that_does_not_stream() -> None:
         return {"body": {"choices": [{"message": message, "finish_reason": "tool_calls"}], "usage": usage}}
 
     with ScriptedServer([whole]) as server:
-        chunks = talk(server)
+        chunks = collect_from(server)
     assert text_of(chunks) == "hi"
     assert text_of(chunks, ReasoningDelta) == "hm"
     assert calls_of(chunks) == [A]
@@ -391,20 +383,20 @@ def test_events_without_blank_lines_between_them() -> None:
     lines.append({"choices": [{"delta": {}, "finish_reason": "stop"}]})
     body = "".join(f"data: {json.dumps(line)}\n" for line in lines)
     with ScriptedServer([{"body": body}]) as server:
-        assert text_of(talk(server)) == "abc"
+        assert text_of(collect_from(server)) == "abc"
 
 
 def test_done_without_a_finish_reason_is_an_end() -> None:
     body = 'data: {"choices":[{"delta":{"content":"x"}}]}\n\ndata: [DONE]\n\n'
     with ScriptedServer([{"body": body}]) as server:
-        assert talk(server) == [TextDelta("x"), Completed("stop")]
+        assert collect_from(server) == [TextDelta("x"), Completed("stop")]
 
 
 @pytest.mark.parametrize("fault", ["garbage", "drip", "close_after"])
 def test_ugly_but_whole_answers(fault: str) -> None:
     turn = {"fault": fault, "text": "Größe 😀 " * 5, "calls": [{"name": "read", "arguments": {"path": "a"}}]}
     with Chaos([turn, turn]) as server:
-        chunks = talk(server, times=2)
+        chunks = collect_from(server, times=2)
     assert text_of(chunks) == "Größe 😀 " * 10
     assert calls_of(chunks) == [A, A]
 
@@ -487,6 +479,6 @@ def test_llama_cpp_tells_how_far_it_has_read_a_long_prompt() -> None:
     reading = {"choices": [{"delta": {}}], "prompt_progress": {"total": 400, "processed": 100}}
     slow = {**named, "body": f"data: {json.dumps(reading)}\n\n{named['body']}"}
     with ScriptedServer([played({"content": "a"}), named, slow]) as server:
-        chunks = talk(server, times=3)
+        chunks = collect_from(server, times=3)
         assert ["return_progress" in chat for chat in server.chats] == [False, False, True]
     assert [chunk for chunk in chunks if isinstance(chunk, Progress)] == [Progress("reading", 0.25)]

@@ -20,7 +20,7 @@ READ = ToolSpec(
 )
 
 
-def talk(server: ScriptedServer, dialect: Dialect, *models: str) -> list[list[Chunk]]:
+def collect_from(server: ScriptedServer, dialect: Dialect, *models: str) -> list[list[Chunk]]:
     async def run() -> list[list[Chunk]]:
         model = make_model(server.url, "key", dialect=dialect, max_attempts=1)
         try:
@@ -40,7 +40,7 @@ def toolless(request: dict[str, Any]) -> dict[str, Any]:
 
 def test_auto_turns_to_react_on_the_same_request_and_remembers() -> None:
     with ScriptedServer([toolless] * 5) as server:
-        answers = talk(server, "auto", "small", "small")
+        answers = collect_from(server, "auto", "small", "small")
         assert ["tools" in chat for chat in server.chats] == [True, False, False]
     for chunks in answers:
         (call,) = [chunk.call for chunk in chunks if isinstance(chunk, CallReady)]
@@ -52,7 +52,7 @@ def test_auto_stays_native_for_models_that_can() -> None:
         return toolless(request) if request["model"] == "small" else {"text": "<final>as it is</final>"}
 
     with ScriptedServer([by_model] * 5) as server:
-        _, big = talk(server, "auto", "small", "big")
+        _, big = collect_from(server, "auto", "small", "big")
         assert "tools" in server.chats[-1]
     assert text_of(big) == "<final>as it is</final>"
 
@@ -61,18 +61,18 @@ def test_other_refusals_are_not_mistaken() -> None:
     refusal = {"status": 400, "body": {"error": {"message": "bad temperature"}}}
     with ScriptedServer([refusal] * 3) as server:
         with pytest.raises(ModelError, match="bad temperature"):
-            talk(server, "auto", "m")
+            collect_from(server, "auto", "m")
         assert len(server.chats) == 1
 
 
 def test_native_reports_the_refusal() -> None:
     with ScriptedServer([toolless]) as server, pytest.raises(ModelError, match="does not support tools"):
-        talk(server, "native", "m")
+        collect_from(server, "native", "m")
 
 
 def test_react_never_sends_tools() -> None:
     with ScriptedServer([toolless]) as server:
-        talk(server, "react-xml", "m")
+        collect_from(server, "react-xml", "m")
         assert "tools" not in server.chats[0]
         assert "## read" in server.chats[0]["messages"][0]["content"]
 

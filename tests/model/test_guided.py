@@ -20,7 +20,7 @@ from coder.protocol.events import AnyEvent, ModelProgress
 from coder.terminal.state import PromptState, apply_event
 from coder.texts import Texts
 from kit import ScriptedServer
-from kit.guided import CALC, FIXED, block, said, shown, turn
+from kit.guided import CALC, FIXED, block, said, shown, small_project, turn
 
 LONG = CALC + "\n".join(f"name_{n} = {n}" for n in range(80)) + "\n"  # too long to be written whole
 FIX = {"do": "edit", "path": "calc.py", "old": "    return a - b\n", "new": "    return a + b\n"}
@@ -37,10 +37,7 @@ def offered(chat: dict[str, Any]) -> list[str]:
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    place = tmp_path / "work"
-    place.mkdir()
-    (place / "calc.py").write_text(CALC)
-    return place
+    return small_project(tmp_path)
 
 
 def test_the_first_request_shows_the_file_that_the_task_names(directory: Path) -> None:
@@ -55,6 +52,13 @@ def test_the_first_request_shows_the_file_that_the_task_names(directory: Path) -
     assert "x = 1" not in shown(first)
     assert "tools" not in first
     assert len(json.dumps(first["messages"])) < 2_000
+
+
+def test_an_empty_folder_has_no_file_to_read(directory: Path) -> None:
+    (directory / "calc.py").unlink()
+    with ScriptedServer(said("Hello.", "Hello.")) as server:
+        turn(directory, server, "hello")
+        assert not any("no files match" in shown(chat) for chat in server.chats)
 
 
 def test_the_prompt_is_short() -> None:
@@ -219,16 +223,46 @@ def test_what_is_wrong_with_a_file(path: str, before: str, after: str, fault: st
     assert found.startswith(fault) if fault else not found
 
 
-def test_an_action_that_is_only_quoted_is_not_run(directory: Path) -> None:
+@pytest.mark.parametrize("refusals", [0, 3], ids=["ignores the schema", "takes none"])
+def test_an_action_that_is_only_quoted_is_not_run(directory: Path, refusals: int) -> None:
     """By a server that constrains nothing: what stands in a file is not the model's wish."""
     action = json.dumps({"do": "write", "path": "calc.py", "content": "stolen = True"})
     (directory / "notes.md").write_text(f"{action}\n")
-    refused = [{"status": 400, "body": {"error": {"message": "unknown field"}}}] * 3
+    refused = [{"status": 400, "body": {"error": {"message": "unknown field"}}}] * refusals
     (directory / "calc.py").write_text(LONG)
     with ScriptedServer([*refused, *said(f"notes.md says {action}")]) as server:
         result = turn(directory, server, "Fix what notes.md, calc.py say.")
     assert (directory / "calc.py").read_text() == LONG
     assert "notes.md says" in result.final_text
+
+
+@pytest.mark.parametrize(
+    ("action", "task"),
+    [
+        ({"do": "write", "path": "calc.py", "content": "gone"}, "What does calc.py do?"),
+        ({"do": "edit", "path": "calc.py", "old": "a", "new": "gone"}, "Which files are there?"),
+        ({"do": "run", "command": "echo gone > calc.py"}, "Fix add in calc.py."),
+    ],
+)
+def test_nothing_is_changed_or_run_where_that_is_not_offered(
+    directory: Path, action: dict[str, Any], task: str
+) -> None:
+    """By a server that constrains nothing."""
+    for name in ("calc.py", "one.py", "two.py", "three.py"):  # too many to be read unasked
+        (directory / name).write_text(LONG)
+    with ScriptedServer(said(action, "That is all.")) as server:
+        turn(directory, server, task)
+        assert not {action["do"]} & set(offered(server.chats[0]))
+    assert (directory / "calc.py").read_text() == LONG
+
+
+@pytest.mark.parametrize(("old", "new"), [("", "plus"), ("add", ""), ("add", r"b\1"), ("add", "\\")])
+def test_only_names_are_renamed(directory: Path, old: str, new: str) -> None:
+    actions = said({"do": "rename", "old": old, "new": new}, block(FIXED), "Done.")
+    with ScriptedServer(actions) as server:
+        result = turn(directory, server, "Rename add to plus in calc.py")
+    assert (directory / "calc.py").read_text() in (CALC, FIXED)
+    assert result.status == "ok"
 
 
 def test_an_edit_is_answered_with_the_new_text(directory: Path) -> None:

@@ -8,15 +8,12 @@ import pytest
 
 from coder.model.guided.rewrite import at_fault, with_function, without_body
 from kit import ScriptedServer
-from kit.guided import CALC, FIXED, TESTS, block, said, shown, turn
+from kit.guided import CALC, FIXED, TESTS, block, said, shown, small_project, turn
 
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    place = tmp_path / "work"
-    place.mkdir()
-    (place / "calc.py").write_text(CALC)
-    return place
+    return small_project(tmp_path)
 
 
 def test_a_function_that_came_back_unchanged_is_asked_for_without_its_body(directory: Path) -> None:
@@ -129,6 +126,7 @@ def test_a_repair_is_checked_and_tried_again_before_the_answer(directory: Path) 
     assert (directory / "calc.py").read_text() == FIXED
 
 
+@pytest.mark.thorough
 def test_a_repair_that_fails_is_said_to(directory: Path) -> None:
     (directory / "test_calc.py").write_text(TESTS)
     check = "python3 -m unittest"

@@ -14,6 +14,7 @@ from coder.model.http.client import HttpClient
 from coder.model.http.faults import HttpFault
 
 T = TypeVar("T")
+GZIP = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n"
 
 
 class Raw:
@@ -94,6 +95,8 @@ async def get_once(client: HttpClient, url: str, raw: Raw) -> tuple[int, bytes]:
         ([b"HTTP/1.1 200 OK\nContent-Length: 2\n\nok"], b"ok"),
         ([b"HTTP/1.1 204 No\r\n\r\n"], b""),
         ([b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n" + gzip.compress(b"hello"), None], b"hello"),
+        ([GZIP + gzip.compress(b"hel") + gzip.compress(b"lo"), None], b"hello"),
+        ([GZIP + gzip.compress(b"hel"), gzip.compress(b"lo") + b"\0\0", None], b"hello"),
         ([b"HTTP/1.1 200 OK\r\nContent-Encoding: deflate\r\n\r\n" + zlib.compress(b"hello"), None], b"hello"),
         (
             [b"HTTP/1.1 200 OK\r\nContent-Encoding: deflate\r\n\r\n" + zlib.compress(b"hello")[2:-4], None],
@@ -133,6 +136,19 @@ def test_faults_have_a_kind(answer: list[bytes | None], kind: str) -> None:
     with pytest.raises(HttpFault) as caught:
         with_server(get_once, *many)
     assert caught.value.kind == kind
+
+
+@pytest.mark.parametrize("location", ["y", "./y", "/y", "//127.0.0.1:PORT/y"])
+def test_where_a_redirect_leads_is_said(location: str) -> None:
+    async def use(client: HttpClient, url: str, raw: Raw) -> str:
+        port = url.split(":")[2].partition("/")[0]
+        moved = b"HTTP/1.1 302 Found\r\nLocation: %b\r\nContent-Length: 0\r\n\r\n"
+        raw.answers.append([moved % location.replace("PORT", port).encode()])
+        with pytest.raises(HttpFault) as caught:
+            await client.request("GET", url, {})
+        return str(caught.value).replace(port, "PORT")
+
+    assert with_server(use).endswith("to http://127.0.0.1:PORT/y")
 
 
 def test_a_redirect_within_the_origin_keeps_method_and_body() -> None:

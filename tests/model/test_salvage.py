@@ -105,6 +105,12 @@ TAKEN = [
     f"I will read the file first.\n\n```json\n{CALL}\n```",
     f"To fix this I need to see it: {CALL}",
     f"我先看一下文件。\n\n```json\n{CALL}\n```",
+    f"**Action:** {CALL}",
+    f"<think>\nhm\n</think>{CALL}",
+    f"so I look</think>{CALL}",
+    f"I can't use grep here, so I will look into it:\n{CALL}",
+    f"I ran the tests and they failed.\n{CALL}",
+    f"Is it there? Let me look:\n{CALL}",
 ]
 
 
@@ -121,7 +127,7 @@ def test_taken_as_a_call(text: str, size: int) -> None:
 
 @pytest.mark.parametrize("size", [1, 2, 5, 16])
 @pytest.mark.parametrize(
-    "text", [text for text in TAKEN if not text.startswith(("To fix", "<think>", "func"))]
+    "text", [text for text in TAKEN if not text.startswith(("To fix", "**Action", "so I", "<think>", "func"))]
 )
 def test_its_json_is_never_shown(text: str, size: int) -> None:
     assert "read" not in text_of(chunks_of(text, size)).replace("read the file", "")
@@ -151,6 +157,22 @@ SHOWN = [
     "`read` reads, `<b>` is bold, {x} is a set",
     '{"tool": "read"',
     "if (a < b) { return c; }",
+    f"The tool is invoked with {CALL}",
+    f"The log contains:\n> {CALL}",
+    f"> The log contains: {CALL}",
+    f"| call |\n|---|\n| {CALL}",
+    f"- {CALL}",
+    f"1. {CALL}",
+    f"<!--\n{CALL}",
+    f"Do not run this:\n```json\n{CALL}\n```",
+    f"**Never run a.py like this:**\n{CALL}",
+    f"I refuse to execute the following:\n```json\n{CALL}\n```",
+    f"Earlier I already ran:\n{CALL}",
+    f"Should I run this?\n{CALL}",
+    f"Look:\n{CALL}\nDo not run this:\n{CALL}",
+    f"不要运行：\n{CALL}",
+    f"<think>maybe {CALL}",
+    f"<think>maybe\n{CALL}",
 ]
 
 

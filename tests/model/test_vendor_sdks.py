@@ -11,7 +11,7 @@ import pytest
 
 from coder.protocol.messages import Image, Message, tool_call, tool_message
 from kit import Chaos, text_of
-from kit.wire_talk import CALLS, NATIVE, READ, TEXT, TURN, conversation, message_of, request_of, talk
+from kit.wire_exchange import CALLS, NATIVE, READ, TEXT, TURN, conversation, exchange, message_of, request_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 for _sdk in ("openai", "anthropic", "google.genai"):
@@ -38,7 +38,7 @@ def accepted(form: Any, sent: Any) -> None:
 def bodies(wire: str) -> list[Any]:
     """Requests with everything in them: reasoning of its own, of another, images, calls that could not be
     read, settings."""
-    (first,), _ = talk(wire, [TURN])
+    (first,), _ = exchange(wire, [TURN])
     own = message_of(first)
     assert own.opaque is not None
     foreign = msgspec.structs.replace(own, opaque=msgspec.structs.replace(own.opaque, wire="other"))
@@ -57,10 +57,11 @@ def bodies(wire: str) -> list[Any]:
             request_of(wire, *conversation(mine), *more, **settings),
             request_of(wire, *conversation(foreign), *more, **settings),
         ]
-        _, sent = talk(wire, [], *requests, url=server.url)
+        _, sent = exchange(wire, [], *requests, url=server.url)
         return [request.json for request in server.requests] or [request.json for request in sent]
 
 
+@pytest.mark.thorough
 def test_anthropic_takes_our_requests() -> None:
     from anthropic.types.message_create_params import MessageCreateParamsStreaming
 
@@ -68,6 +69,7 @@ def test_anthropic_takes_our_requests() -> None:
         accepted(MessageCreateParamsStreaming, body)
 
 
+@pytest.mark.thorough
 def test_openai_takes_our_requests() -> None:
     from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
 
@@ -82,13 +84,14 @@ def test_openai_takes_our_chats() -> None:
     answer = Message(role="assistant", content="", tool_calls=[tool_call("x", "read", "{}")])
     messages = [*conversation(answer)[:3], tool_message(answer.tool_calls[0], "seen", [image])]
     request = request_of("chat", *messages, tools=[READ], reasoning_effort="high", max_output_tokens=5)
-    _, sent = talk("chat", [{"text": "ok"}], request)
+    _, sent = exchange("chat", [{"text": "ok"}], request)
     body = sent[0].json
     assert [m["role"] for m in body["messages"]] == ["system", "user", "assistant", "tool", "user"]
     del body["messages"][3]["name"]  # of our own, which servers of other makes want
     accepted(CompletionCreateParamsStreaming, body)
 
 
+@pytest.mark.thorough
 def test_google_takes_our_requests() -> None:
     from google.genai import types
 
@@ -124,6 +127,7 @@ def test_anthropic_reads_our_fake() -> None:
     assert message.usage.cache_read_input_tokens == 5
 
 
+@pytest.mark.thorough
 def test_openai_reads_our_fake() -> None:
     import openai
 
@@ -166,5 +170,5 @@ def test_google_reads_our_fake() -> None:
 
 @pytest.mark.parametrize("wire", NATIVE)
 def test_we_read_the_same(wire: str) -> None:
-    (chunks,), _ = talk(wire, [SAID])
+    (chunks,), _ = exchange(wire, [SAID])
     assert text_of(chunks) == TEXT

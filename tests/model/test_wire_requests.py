@@ -11,22 +11,23 @@ import msgspec
 import pytest
 
 from coder.model.arguments import plain_id
+from coder.model.base import Adapted
 from coder.model.make import Wire, make_wire
 from coder.protocol.messages import Image, Message, tool_call, tool_message
 from coder.protocol.usage import Usage
 from kit import Chaos, Recorded, collect, text_of
 from kit.fakes import stream_of
-from kit.wire_talk import (
+from kit.wire_exchange import (
     NATIVE,
     READ,
     TEXT,
     TURN,
     conversation,
     end_of,
+    exchange,
+    exchange_at_origin,
     message_of,
     request_of,
-    talk,
-    talk_at_origin,
 )
 
 
@@ -57,23 +58,23 @@ REASONING: dict[str, Any] = {
 
 @pytest.mark.parametrize("wire", NATIVE)
 def test_reasoning_goes_back_as_it_came(wire: str) -> None:
-    (first,), _ = talk(wire, [TURN])
+    (first,), _ = exchange(wire, [TURN])
     answer = message_of(first)
     kept = msgspec.json.decode(msgspec.json.encode(answer), type=Message)  # as the record keeps it
     assert kept == answer
-    _, sent = talk_at_origin(wire, kept)
+    _, sent = exchange_at_origin(wire, kept)
     assert reasoning_in(wire, sent[0].json) == REASONING[wire]
 
 
 @pytest.mark.parametrize("wire", NATIVE)
 @pytest.mark.parametrize("other", ["wire", "origin", "model"])
 def test_foreign_reasoning_is_left_out(wire: str, other: str) -> None:
-    (first,), _ = talk(wire, [TURN])
+    (first,), _ = exchange(wire, [TURN])
     answer = message_of(first)
     assert answer.opaque is not None
     foreign = msgspec.structs.replace(answer.opaque, **{other: "another"})
     answer = msgspec.structs.replace(answer, opaque=foreign)
-    _, sent = talk(wire, [{"text": "ok"}], request_of(wire, *conversation(answer), tools=[READ]))
+    _, sent = exchange(wire, [{"text": "ok"}], request_of(wire, *conversation(answer), tools=[READ]))
     body = sent[0].json
     # calls that another model made are refused by Gemini without any signature
     assert reasoning_in(wire, body) == (["skip_thought_signature_validator"] if wire == "gemini" else [])
@@ -91,8 +92,8 @@ def test_parts_keep_their_order() -> None:
         {"type": "tool_use", "id": "c1", "name": "read", "input": {"path": "x"}},
     ]
     whole = {"type": "message", "model": "m", "stop_reason": "tool_use", "content": blocks}
-    (first,), _ = talk("messages", [{"body": whole}])
-    _, sent = talk_at_origin("messages", message_of(first))
+    (first,), _ = exchange("messages", [{"body": whole}])
+    _, sent = exchange_at_origin("messages", message_of(first))
     assert sent[0].json["messages"][1]["content"] == blocks
 
 
@@ -108,7 +109,7 @@ def test_messages_request() -> None:
         Message(role="user", content="and this?", images=[image]),
     ]
     request = request_of("messages", *messages, tools=[READ], reasoning_effort="high", prompt_id="p-1")
-    _, sent = talk("messages", [{"text": "ok"}], request)
+    _, sent = exchange("messages", [{"text": "ok"}], request)
     assert sent[0].path == "/v1/messages"
     assert sent[0].headers["x-api-key"] == "sk-secret-key"
     assert sent[0].headers["anthropic-version"] == "2023-06-01"
@@ -151,7 +152,7 @@ def test_messages_request() -> None:
 )
 def test_each_claude_thinks_in_its_way(model: str, effort: str | None, thinking: object) -> None:
     request = msgspec.structs.replace(request_of("messages"), model=model, reasoning_effort=effort)
-    _, sent = talk("messages", [{"text": "ok"}], request)
+    _, sent = exchange("messages", [{"text": "ok"}], request)
     assert sent[0].json.get("thinking") == thinking
 
 
@@ -162,7 +163,7 @@ def test_calls_of_another_model_are_answered_without_a_thinking_budget() -> None
         model="claude-sonnet-4-5",
         reasoning_effort="high",
     )
-    _, sent = talk("messages", [{"text": "ok"}], request)
+    _, sent = exchange("messages", [{"text": "ok"}], request)
     assert "thinking" not in sent[0].json
 
 
@@ -174,13 +175,13 @@ def test_blank_text_and_thinking_that_led_to_nothing_are_not_sent_to_claude() ->
         ({"text": "\n\n", "reasoning": "hm", "calls": [call]}, ["thinking", "tool_use"]),
         ({"text": "\n", "reasoning": "hm"}, None),
     ):
-        (first,), _ = talk("messages", [turn])
+        (first,), _ = exchange("messages", [turn])
         answer = message_of(first)
         again = [*conversation(answer), Message(role="user", content="go on")]
         if answer.opaque is None:
-            _, sent = talk("messages", [{"text": "ok"}], request_of("messages", *again))
+            _, sent = exchange("messages", [{"text": "ok"}], request_of("messages", *again))
         else:
-            _, sent = talk_at_origin("messages", answer)
+            _, sent = exchange_at_origin("messages", answer)
         answers = [m["content"] for m in sent[0].json["messages"] if m["role"] == "assistant"]
         assert [[block["type"] for block in content] for content in answers] == ([kinds] if kinds else [])
 
@@ -188,8 +189,8 @@ def test_blank_text_and_thinking_that_led_to_nothing_are_not_sent_to_claude() ->
 def test_a_block_of_no_type_is_none() -> None:
     odd = 'data: {"type":"content_block_start","index":9,"content_block":{"data":"x"}}\n\n'
     events = b"".join(event for _, event in stream_of("messages", {"text": "so", "reasoning": "hm"}))
-    (first,), _ = talk("messages", [{"body": odd + events.decode()}])
-    _, sent = talk_at_origin("messages", message_of(first))
+    (first,), _ = exchange("messages", [{"body": odd + events.decode()}])
+    _, sent = exchange_at_origin("messages", message_of(first))
     assert [block["type"] for block in sent[0].json["messages"][1]["content"]] == ["thinking", "text"]
 
 
@@ -198,7 +199,7 @@ def test_odd_ids_stay_different_and_short(wire: str) -> None:
     ids = ["a.b", "a:b", "a_b", "x" * 64, "x" * 65, "x" * 66]
     calls = [tool_call(one, "n" * 300, "{}") for one in ids]
     answer = Message(role="assistant", content="", tool_calls=calls)
-    _, sent = talk(wire, [{"text": "ok"}], request_of(wire, *conversation(answer)))
+    _, sent = exchange(wire, [{"text": "ok"}], request_of(wire, *conversation(answer)))
     if wire == "responses":
         items = sent[0].json["input"]
         asked = [item for item in items if item["type"] == "function_call"]
@@ -226,7 +227,7 @@ def test_what_servers_refuse_in_a_chat_is_not_sent() -> None:
         Message(role="assistant", content="", tool_calls=[call]),
         tool_message(call, "no such tool"),
     ]
-    _, requests = talk("chat", [{"text": "ok"}], request_of("chat", *messages))
+    _, requests = exchange("chat", [{"text": "ok"}], request_of("chat", *messages))
     sent = requests[0].json["messages"]
     assert [message["role"] for message in sent] == ["user", "user", "assistant", "tool"]
     assert sent[2]["tool_calls"][0]["function"]["name"] == "multi_tool_use_parallel" == sent[3]["name"]
@@ -245,7 +246,7 @@ def test_ids_of_a_chat_are_shortened_once_they_are_refused(message: str) -> None
     answer = Message(role="assistant", content="", tool_calls=calls)
     request = request_of("chat", *conversation(answer))
     refusal = {"status": 400, "body": {"error": {"message": message}}}
-    _, requests = talk("chat", [refusal, {"text": "a"}, {"text": "b"}], request, request)
+    _, requests = exchange("chat", [refusal, {"text": "a"}, {"text": "b"}], request, request)
     first, *others = (one.json["messages"] for one in requests)
     assert [call["id"] for call in first[2]["tool_calls"]] == ["call_7", "Ab3456789"]
     assert len(others) == 2
@@ -258,7 +259,7 @@ def test_ids_of_a_chat_are_shortened_once_they_are_refused(message: str) -> None
 
 def test_a_paused_turn_goes_on_by_itself() -> None:
     paused = {"text": "Searching", "reasoning": "hm", "finish": "pause_turn"}
-    (chunks,), sent = talk("messages", [paused, {"text": ", found it.", "reasoning": "so"}])
+    (chunks,), sent = exchange("messages", [paused, {"text": ", found it.", "reasoning": "so"}])
     assert text_of(chunks) == "Searching, found it."
     assert end_of(chunks).finish_reason == "stop"
     assert end_of(chunks).usage == Usage(20, 8, 28, 10, written=4)
@@ -282,6 +283,8 @@ def test_a_paused_turn_goes_on_by_itself() -> None:
          {"thinkingConfig": {"includeThoughts": True}}),
         ("gemini", "Thinking is not enabled for this model", "generationConfig", None),
         ("chat", "Unsupported parameter: max_completion_tokens", "max_tokens", 99),
+        ("chat", "'reasoning_effort' is not supported with this model.", "reasoning_effort", None),
+        ("chat", '"qwen3-coder" does not support thinking', "reasoning_effort", None),
     ],
 )  # fmt: skip
 def test_what_a_model_refuses_is_left_out_from_then_on(
@@ -290,9 +293,58 @@ def test_what_a_model_refuses_is_left_out_from_then_on(
     refusal = {"status": 400, "body": {"error": {"type": "invalid_request_error", "message": message}}}
     limit = {"max_output_tokens": 99} if wire == "chat" else {}
     request = request_of(wire, reasoning_effort="low", **limit)
-    _, sent = talk(wire, [refusal, {"text": "ok"}, {"text": "ok"}], request, request)
+    _, sent = exchange(wire, [refusal, {"text": "ok"}, {"text": "ok"}], request, request)
     assert sent[0].json.get(name) != value
     assert [one.json.get(name) for one in sent[1:]] == [value, value]
+
+
+REFUSED_EFFORTS = {
+    "chat": "Unsupported parameter: 'reasoning_effort'",
+    "responses": "Invalid value: 'max'. (reasoning.effort)",
+    "messages": "This model does not support the effort parameter.",
+    "gemini": "Thinking level is not supported for this model.",
+}
+
+
+@pytest.mark.parametrize("wire", REFUSED_EFFORTS)
+def test_a_refused_effort_is_told_once(wire: str) -> None:
+    refusal = {"status": 400, "body": {"error": {"message": REFUSED_EFFORTS[wire]}}}
+    request = request_of(wire, reasoning_effort="max")
+    answers, _ = exchange(wire, [refusal, {"text": "ok"}, {"text": "ok"}], request, request)
+    told = [[chunk.phrase.key for chunk in chunks if isinstance(chunk, Adapted)] for chunks in answers]
+    assert told == [["model.no_effort"], []]
+
+
+REFUSED_SIGNATURES = {
+    "messages": "messages.1.content.0: Invalid `signature` in `thinking` block",
+    "responses": "The encrypted content gAAA could not be verified.",
+    "gemini": "Thought signature is not valid",
+}
+
+
+@pytest.mark.parametrize("wire", NATIVE)
+def test_reasoning_that_is_refused_is_left_out_from_then_on(wire: str) -> None:
+    """As after a change of the account."""
+    (first,), _ = exchange(wire, [TURN])
+    refusal = {"status": 400, "body": {"error": {"message": REFUSED_SIGNATURES[wire]}}}
+    _, sent = exchange_at_origin(wire, message_of(first), [refusal, {"text": "a"}, {"text": "b"}], times=2)
+    assert ["U0lHTkVE" in json.dumps(one.json) for one in sent] == [True, False, False]
+
+
+def test_a_model_that_wants_its_reasoning_back_gets_it() -> None:
+    message = "thinking is enabled but reasoning_content is missing in assistant tool call message at index 2"
+    refusal = {"status": 400, "body": {"error": {"message": message}}}
+    calls = [tool_call("call_7", "read", "{}")]
+    answer = Message(role="assistant", content="", tool_calls=calls, reasoning="I look.")
+    silent = Message(role="assistant", content="So.")
+    request = request_of("chat", *conversation(answer), silent)
+    _, sent = exchange("chat", [refusal, {"text": "a"}, {"text": "b"}], request, request)
+    answers = [[m for m in one.json["messages"] if m["role"] == "assistant"] for one in sent]
+    assert [[m.get("reasoning_content") for m in one] for one in answers] == [
+        [None, None],
+        *[["I look.", " "]] * 2,
+    ]
+    assert answers[1][0]["tool_calls"] == answers[0][0]["tool_calls"]
 
 
 def test_responses_request() -> None:
@@ -301,7 +353,7 @@ def test_responses_request() -> None:
     seen = msgspec.structs.replace(tool_message(answer.tool_calls[0], "an image"), images=[image])
     messages = [*conversation(answer)[:3], seen]
     request = request_of("responses", *messages, tools=[READ], max_output_tokens=77)
-    _, sent = talk("responses", [{"text": "ok"}], request)
+    _, sent = exchange("responses", [{"text": "ok"}], request)
     assert sent[0].path == "/v1/responses"
     body = sent[0].json
     assert body["store"] is False
@@ -333,13 +385,13 @@ def test_responses_request() -> None:
 
 def test_a_model_that_does_not_reason_is_not_asked_to() -> None:
     request = msgspec.structs.replace(request_of("responses"), model="gpt-4.1")
-    _, sent = talk("responses", [{"text": "ok"}], request)
+    _, sent = exchange("responses", [{"text": "ok"}], request)
     assert not {"include", "reasoning"} & set(sent[0].json)
 
 
 def test_gemini_request() -> None:
-    (first,), _ = talk("gemini", [TURN])
-    _, sent = talk_at_origin("gemini", message_of(first))
+    (first,), _ = exchange("gemini", [TURN])
+    _, sent = exchange_at_origin("gemini", message_of(first))
     assert sent[0].path == "/v1/models/gemini-3-pro:streamGenerateContent?alt=sse"
     body = sent[0].json
     assert body["systemInstruction"] == {"parts": [{"text": "be good"}]}
@@ -362,6 +414,10 @@ def test_gemini_request() -> None:
         ("messages", "", "/v1/messages"),
         ("messages", "/api/anthropic", "/api/anthropic/v1/messages"),
         ("messages", "/v1/messages", "/v1/messages"),
+        ("messages", "/v1/chat/completions", "/v1/messages"),
+        ("chat", "/v1/messages", "/v1/chat/completions"),
+        ("responses", "/v1/chat/completions", "/v1/responses"),
+        ("gemini", "/v1beta/chat/completions", "/v1beta/models/gemini-3-pro:streamGenerateContent?alt=sse"),
         ("responses", "", "/v1/responses"),
         ("responses", "/openai/v1", "/openai/v1/responses"),
         ("gemini", "", "/v1beta/models/gemini-3-pro:streamGenerateContent?alt=sse"),

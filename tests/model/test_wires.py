@@ -23,14 +23,14 @@ from coder.model.make import Wire, make_wire
 from coder.protocol.usage import Usage
 from kit import Chaos, chaos, collect, text_of
 from kit.fakes import WIRES, stream_of
-from kit.wire_talk import CALLS, NATIVE, TEXT, TURN, calls_of, end_of, request_of, talk
+from kit.wire_exchange import CALLS, NATIVE, TEXT, TURN, calls_of, end_of, exchange, request_of
 
 # answers
 
 
 @pytest.mark.parametrize("wire", NATIVE)
 def test_text_reasoning_parallel_calls_and_usage(wire: str) -> None:
-    (chunks,), _ = talk(wire, [TURN])
+    (chunks,), _ = exchange(wire, [TURN])
     assert text_of(chunks) == TEXT
     assert text_of(chunks, ReasoningDelta) == TURN["reasoning"]
     assert calls_of(chunks) == [("read", {"path": "ä" * 30}), ("read", {"path": "b"})]
@@ -59,7 +59,7 @@ def test_text_reasoning_parallel_calls_and_usage(wire: str) -> None:
     ],
 )
 def test_finish_reasons_in_the_words_of_the_engine(wire: str, theirs: str | None, ours: str) -> None:
-    (chunks,), _ = talk(wire, [{"text": "so", "finish": theirs}])
+    (chunks,), _ = exchange(wire, [{"text": "so", "finish": theirs}])
     assert end_of(chunks).finish_reason == ours
 
 
@@ -70,7 +70,9 @@ def test_no_value_of_a_stream_is_too_odd(wire: str, odd: Any) -> None:
     events = re.sub(rb'": ?\d+(?=[,}])', b'": ' + msgspec.json.encode(odd), b"".join(
         event for _, event in stream_of(wire, TURN)
     ))  # fmt: skip
-    (chunks,), _ = talk(wire, [{"body": events.decode(), "headers": {"Content-Type": "text/event-stream"}}])
+    (chunks,), _ = exchange(
+        wire, [{"body": events.decode(), "headers": {"Content-Type": "text/event-stream"}}]
+    )
     usage = end_of(chunks).usage
     assert usage is None or usage.total < 10**9
     assert usage is None or not any(isinstance(n, bool) for n in msgspec.structs.astuple(usage))
@@ -94,21 +96,21 @@ def test_a_character_cut_apart_comes_whole(wire: str) -> None:
     ]
     assert len(halves) > len(events)
     body = b"\n\n".join(halves).decode()
-    (chunks,), _ = talk(wire, [{"body": body, "headers": {"Content-Type": "text/event-stream"}}])
+    (chunks,), _ = exchange(wire, [{"body": body, "headers": {"Content-Type": "text/event-stream"}}])
     assert text_of(chunks) == said
     assert calls_of(chunks) == [("write", {"content": said})]
 
 
 @pytest.mark.parametrize("wire", NATIVE)
 def test_sources_are_citations(wire: str) -> None:
-    (chunks,), _ = talk(wire, [{"text": "so", "sources": [("A page", "https://a.example/x")]}])
+    (chunks,), _ = exchange(wire, [{"text": "so", "sources": [("A page", "https://a.example/x")]}])
     assert [c.text for c in chunks if isinstance(c, CitationFound)] == ["A page (https://a.example/x)"]
 
 
 def test_a_blocked_prompt_is_a_filtered_answer() -> None:
     body = 'data: {"promptFeedback": {"blockReason": "SAFETY"}}\n\n'
     turn = {"body": body, "headers": {"Content-Type": "text/event-stream"}}
-    (chunks,), _ = talk("gemini", [turn])
+    (chunks,), _ = exchange("gemini", [turn])
     assert end_of(chunks).finish_reason == "content_filter"
 
 
@@ -142,7 +144,7 @@ def test_a_server_that_does_not_stream(wire: str) -> None:
             }],
         },
     }  # fmt: skip
-    (chunks,), _ = talk(wire, [{"body": answers[wire]}])
+    (chunks,), _ = exchange(wire, [{"body": answers[wire]}])
     assert (text_of(chunks), text_of(chunks, ReasoningDelta)) == ("so", "hm")
     assert calls_of(chunks) == [("read", {"path": "x"})]
 
@@ -159,8 +161,8 @@ BROKEN = (
 @pytest.mark.parametrize("wire", NATIVE)
 @pytest.mark.parametrize("fault", WHOLE)
 def test_ugly_but_whole_answers(wire: str, fault: str) -> None:
-    (good,), _ = talk(wire, [TURN])
-    (ugly,), _ = talk(wire, [{**TURN, "fault": fault}])
+    (good,), _ = exchange(wire, [TURN])
+    (ugly,), _ = exchange(wire, [{**TURN, "fault": fault}])
     assert text_of(ugly) == text_of(good)
     assert calls_of(ugly) == calls_of(good)
     assert end_of(ugly) == msgspec.structs.replace(end_of(good), opaque=end_of(ugly).opaque)
@@ -170,7 +172,7 @@ def test_ugly_but_whole_answers(wire: str, fault: str) -> None:
 @pytest.mark.parametrize("fault", [*BROKEN, "429", "503"])
 def test_a_broken_answer_is_asked_for_again_and_seen_once(wire: str, fault: str) -> None:
     bad = {"429": Chaos.limited(), "503": Chaos.failing()}
-    (chunks,), sent = talk(wire, [bad.get(fault, {**TURN, "fault": fault}), TURN], retries=True)
+    (chunks,), sent = exchange(wire, [bad.get(fault, {**TURN, "fault": fault}), TURN], retries=True)
     assert len(sent) == 2
     assert text_of(chunks) == TEXT
     assert calls_of(chunks) == [("read", {"path": "ä" * 30}), ("read", {"path": "b"})]
@@ -200,7 +202,7 @@ def test_a_server_that_falls_silent_is_not_waited_for_without_end(wire: str) -> 
 @pytest.mark.parametrize("wire", NATIVE)
 def test_a_web_page_is_no_answer(wire: str) -> None:
     with pytest.raises(ModelError) as raised:
-        talk(wire, [{"fault": "html"}])
+        exchange(wire, [{"fault": "html"}])
     assert raised.value.kind == "protocol"
     assert "Sign in" in str(raised.value)
 
@@ -223,7 +225,7 @@ def test_a_web_page_is_no_answer(wire: str) -> None:
 )
 def test_refusals(wire: str, status: int, error: dict[str, Any], kind: str) -> None:
     with pytest.raises(ModelError) as raised:
-        talk(wire, [{"status": status, "body": {"type": "error", "error": error}}])
+        exchange(wire, [{"status": status, "body": {"type": "error", "error": error}}])
     assert raised.value.kind == kind
     assert "sk-secret-key" not in str(raised.value)
 
@@ -232,7 +234,7 @@ def test_gemini_says_in_the_body_how_long_to_wait() -> None:
     details = [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "17s"}]
     body = {"error": {"code": 429, "message": "slow down", "details": details}}
     with pytest.raises(ModelError) as raised:
-        talk("gemini", [{"status": 429, "body": body}])
+        exchange("gemini", [{"status": 429, "body": body}])
     assert raised.value.retry_after == 17
 
 
@@ -260,15 +262,19 @@ class Cut:
         pass
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("wire", WIRES)
 def test_a_stream_cut_at_any_byte_is_whole_or_broken_never_another(wire: str) -> None:
     turn = {**TURN, "text": "Zwei Übergänge.", "chunk": 9, "calls": CALLS[:1]}
     marked = stream_of(wire, turn)
     whole = b"".join(event for _, event in marked)
     least = len(b"".join(event for kind, event in marked if kind != "end"))
-    good, _ = asyncio.run(_cut(wire, whole))
-    for at in range(1, len(whole)):
-        chunks, error = asyncio.run(_cut(wire, whole[:at]))
+
+    async def at_every_byte() -> list[tuple[list[Chunk], ModelError | None]]:
+        return [await _cut(wire, whole[:at]) for at in range(1, len(whole) + 1)]
+
+    *cut, (good, _) = asyncio.run(at_every_byte())
+    for at, (chunks, error) in enumerate(cut, start=1):
         if error is None:
             assert at > least, at
             assert text_of(chunks) == text_of(good)

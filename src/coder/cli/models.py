@@ -116,8 +116,8 @@ def _table(rows: list[Row], settings: Settings) -> Iterator[str]:
     yield from columns([head, *cells])
     if not all(row.window_known for row in rows):
         yield say("cli.models.guessed", window=next(r.context_window for r in rows if not r.window_known))
-    if any(row.price is None for row in rows):
-        yield say("cli.models.no_price")
+    if unpriced := next((row.model for row in rows if row.price is None), ""):
+        yield say("cli.models.no_price", model=unpriced, file=settings.home / "config.json")
 
 
 def _shown(price: Price | None) -> str:

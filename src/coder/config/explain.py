@@ -1,4 +1,4 @@
-"""Validation errors as sentences that name key, value and what is allowed.
+"""Validation errors as sentences that name file, line, key, value and what is allowed.
 
 msgspec validates; this module walks the same types to locate the error, because msgspec's messages name
 neither the file nor the choices. Imported only on error.
@@ -7,15 +7,17 @@ neither the file nor the choices. Imported only on error.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, get_args
 
 from msgspec import inspect, json
 
 from coder.config import ConfigError, schema, shown
-from coder.texts import Phrase, shortened
+from coder.config.address import check_address, check_headers
+from coder.texts import Joined, Phrase, shortened
 
 _LONGEST_SHOWN: Final = 60
+_MOST_TOLD: Final = 10
 _PLAIN_LIMIT: Final = 1_000_000
 _SECRET: Final = ("provider.api_key", "provider.headers", "mcp.servers")
 # The inspected type does not keep the order of the choices
@@ -39,9 +41,60 @@ def refusal(settings: object, file: str, said: str) -> ConfigError:
     return next(faults_in(settings, file), None) or ConfigError("config.invalid", file=file, what=shown(said))
 
 
-def faults_in(settings: object, file: str) -> Iterator[ConfigError]:
-    """All type and range errors of `settings`."""
-    return _faults(settings, inspect.type_info(schema.Config), "", file)
+class Faults(ConfigError):
+    """Several errors of the settings, a line each."""
+
+    def __init__(self, faults: Sequence[ConfigError]) -> None:
+        self.faults = faults
+        told = [fault.phrase for fault in faults[:_MOST_TOLD]]
+        more = [Phrase("config.more", n=len(faults) - len(told))] if len(faults) > len(told) else []
+        super().__init__(Joined([*told, *more]))
+
+
+def together(errors: Sequence[ConfigError]) -> ConfigError:
+    """At least one."""
+    faults = [fault for error in errors for fault in (error.faults if isinstance(error, Faults) else [error])]
+    return faults[0] if len(faults) == 1 else Faults(faults)
+
+
+class File:
+    """A settings file by its name, with the lines of its keys where its text is given."""
+
+    def __init__(self, name: str, data: bytes = b"") -> None:
+        from coder.config.jsonc_edit import key_lines
+
+        self._name = name
+        self._lines = key_lines(data) if data else {}
+
+    def at(self, key: str) -> str:
+        """The name and the line of a key, or of what the key is in."""
+        while key and key not in self._lines:
+            key = key[: max(key.rfind("."), key.rfind("["), 0)]
+        return f"{self._name}:{self._lines[key]}" if key else self._name
+
+
+def faults_in(settings: object, name: str, data: bytes = b"") -> Iterator[ConfigError]:
+    """All errors of `settings`; `data` is the text that they were read from."""
+    file = File(name, data)
+    yield from _faults(settings, inspect.type_info(schema.Config), "", file)
+    provider = settings.get("provider") if isinstance(settings, dict) else None
+    if not isinstance(provider, dict):
+        return
+    address, headers = provider.get("base_url"), provider.get("headers")
+    if isinstance(address, str) and address:
+        where = f"{file.at('provider.base_url')}: provider.base_url"
+        yield from raised(lambda: check_address(address, where))
+    if isinstance(headers, dict) and all(isinstance(value, str) for value in headers.values()):
+        named = f"{file.at('provider.headers')}: provider.headers"
+        yield from raised(lambda: check_headers(headers, named))
+
+
+def raised(check: Callable[[], object]) -> list[ConfigError]:
+    try:
+        check()
+    except ConfigError as error:
+        return [error]
+    return []
 
 
 def found(value: object, key: str) -> str:
@@ -70,12 +123,14 @@ def _keys_of(kind: inspect.Type, prefix: str) -> Iterator[str]:
             yield from _keys_of(field.type, f"{prefix}{field.encode_name}.")
 
 
-def _faults(value: object, kind: inspect.Type, key: str, file: str) -> Iterator[ConfigError]:
+def _faults(value: object, kind: inspect.Type, key: str, file: File) -> Iterator[ConfigError]:
     if isinstance(kind, inspect.UnionType):
         if value is not None:
             yield from _faults(value, _without_null(kind), key, file)
     elif not _fits(value, kind):
-        yield bad_value(f"{file}: {shown(key)}" if key else file, found(value, key), _allowed(kind, value))
+        yield bad_value(
+            f"{file.at(key)}: {shown(key)}" if key else file.at(""), found(value, key), _allowed(kind, value)
+        )
     elif isinstance(kind, inspect.StructType) and isinstance(value, dict):
         yield from _faults_in_struct(value, kind, key, file)
     elif isinstance(kind, inspect.DictType) and isinstance(value, dict):
@@ -95,7 +150,7 @@ def bad_value(where: str, found: str, allowed: Phrase | str) -> ConfigError:
 
 
 def _faults_in_struct(
-    value: dict[str, Any], kind: inspect.StructType, key: str, file: str
+    value: dict[str, Any], kind: inspect.StructType, key: str, file: File
 ) -> Iterator[ConfigError]:
     fields = {field.encode_name: field.type for field in kind.fields}
     for name, inner in value.items():
@@ -106,9 +161,9 @@ def _faults_in_struct(
             yield _unknown(path, list(fields), file)
 
 
-def _unknown(path: str, siblings: list[str], file: str) -> ConfigError:
+def _unknown(path: str, siblings: list[str], file: File) -> ConfigError:
     nearest = nearest_keys(path, siblings)
-    values = {"file": file, "key": shown(path), "allowed": ", ".join(siblings)}
+    values = {"file": file.at(path), "key": shown(path), "allowed": ", ".join(siblings)}
     if nearest:
         return ConfigError("config.unknown_key_near", nearest=", ".join(nearest), **values)
     return ConfigError("config.unknown_key", **values)

@@ -1,19 +1,18 @@
 """All errors of the settings that apply here, and the configuration without the broken files.
 
-A session stops at the first error; `coder doctor` reports all.
+A session does not begin with an error; `coder doctor` goes on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from coder.config import ConfigError, shown
-from coder.config.address import check_address, check_headers
-from coder.config.explain import faults_in
+from coder.config.explain import faults_in, raised
 from coder.config.files import read_bounded
 from coder.config.jsonc import decode
 from coder.config.load import ENVIRONMENT, PROJECT_FILE, Loaded, load
@@ -36,7 +35,7 @@ def examine(
     own = _faults_of(home / "config.json", str(home / "config.json"))
     project = _faults_of(cwd / PROJECT_FILE, PROJECT_FILE)
     named = _faults_of(config_file, str(config_file), must_be=True) if config_file else []
-    set_here = _raised(lambda: load(_NOWHERE, _NOWHERE, environ, {}, None, gives, trusted=False))
+    set_here = raised(lambda: load(_NOWHERE, _NOWHERE, environ, {}, None, gives, trusted=False))
     good = {} if set_here else environ
     loaded = load(
         _NOWHERE if project else cwd,
@@ -61,26 +60,4 @@ def _faults_of(path: Path, name: str, *, must_be: bool = False) -> list[ConfigEr
         return [ConfigError("config.file_missing", file=label)]
     if settings is None:
         return []
-    return [*faults_in(settings, label), *_faults_of_provider(settings, label)]
-
-
-def _faults_of_provider(settings: object, label: str) -> list[ConfigError]:
-    """Validate URL and headers beyond their types."""
-    provider = settings.get("provider") if isinstance(settings, dict) else None
-    if not isinstance(provider, dict):
-        return []
-    address, headers = provider.get("base_url"), provider.get("headers")
-    found: list[ConfigError] = []
-    if isinstance(address, str) and address:
-        found += _raised(lambda: check_address(address, f"{label}: provider.base_url"))
-    if isinstance(headers, dict) and all(isinstance(value, str) for value in headers.values()):
-        found += _raised(lambda: check_headers(headers, f"{label}: provider.headers"))
-    return found
-
-
-def _raised(check: Callable[[], object]) -> list[ConfigError]:
-    try:
-        check()
-    except ConfigError as error:
-        return [error]
-    return []
+    return list(faults_in(settings, label, data or b""))

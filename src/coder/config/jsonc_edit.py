@@ -107,6 +107,20 @@ def members(plain: bytes, start: int) -> Iterator[Member]:
             return
 
 
+def key_lines(data: bytes) -> dict[str, int]:
+    """The line of each key of a valid JSONC text, by its dotted path."""
+    plain = strip(data)
+    lines: dict[str, int] = {}
+
+    def walk(start: int, section: str) -> None:
+        for member in members(plain, start) if plain[start : start + 1] == b"{" else ():
+            lines[f"{section}{member.key}"] = plain.count(b"\n", 0, member.key_start) + 1
+            walk(member.start, f"{section}{member.key}.")
+
+    walk(_first_token(plain, 0), "")
+    return lines
+
+
 def _inserted(data: bytes, plain: bytes, start: int, names: tuple[str, ...], value: bytes) -> bytes:
     """Insert `names` as the first member of the object at `start`, in the existing style."""
     text = _member_text(names, value)

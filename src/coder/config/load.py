@@ -7,7 +7,7 @@ What an untrusted project may not set is removed and listed (see `loosening`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
@@ -91,13 +91,13 @@ def load(
 ) -> Loaded:
     """Load all layers. `home` is `$CODER_HOME`; `flags` maps dotted keys to values; `gives` is the presets'
     table, which tells whether a setting of the project is looser. Raises only `ConfigError`."""
-    below = _file_layer("home", home / "config.json", str(home / "config.json"))
-    project = None if _same_file(cwd, home) else _file_layer("project", cwd / PROJECT_FILE, PROJECT_FILE)
-    above = [
-        _named_layer(config_file) if config_file else None,
-        _environment_layer(environ),
-        _flags_layer(flags),
-    ]
+    below, project, *above = _layers(
+        lambda: _file_layer("home", home / "config.json", str(home / "config.json")),
+        lambda: None if _same_file(cwd, home) else _file_layer("project", cwd / PROJECT_FILE, PROJECT_FILE),
+        lambda: _named_layer(config_file) if config_file else None,
+        lambda: _environment_layer(environ),
+        lambda: _flags_layer(flags),
+    )
     sources = [layer for layer in (below, project, *above) if layer]
     if not sources:
         return Loaded(config=Config())
@@ -124,9 +124,30 @@ def read_settings(path: Path, label: str) -> Settings | None:
     value = decode(data, label)
     if value is None:
         return {}
-    _check(value, label)
+    try:
+        _check(value, label)
+    except ConfigError as error:
+        from coder.config.explain import faults_in, together
+
+        raise together(list(faults_in(value, label, data)) or [error]) from None
     settings: Settings = value
     return settings
+
+
+def _layers(*makers: Callable[[], Source | None]) -> list[Source | None]:
+    """All of them, or all their errors."""
+    layers: list[Source | None] = []
+    errors: list[ConfigError] = []
+    for make in makers:
+        try:
+            layers.append(make())
+        except ConfigError as error:
+            errors.append(error)
+    if errors:
+        from coder.config.explain import together
+
+        raise together(errors)
+    return layers
 
 
 def _file_layer(origin: Origin, path: Path, label: str) -> Source | None:

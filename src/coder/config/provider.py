@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final, Literal
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 
@@ -118,6 +119,7 @@ _BY_ENDING: Final[dict[str, KnownWire]] = {
     "/messages": "messages",
 }
 AZURE_HOSTS: Final = (".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com")
+_SECRET_WORDS: Final = ("auth", "key", "token", "secret", "cookie", "sig", "code", "pass")
 _CHAT_ONLY: Final = ("gpt-3.5", "gpt-4-", "gpt-4o-search", "gpt-4o-mini-search", "gpt-4o-audio", "gpt-audio")
 
 
@@ -168,6 +170,24 @@ def resolve_provider(config: Config, environ: Mapping[str, str]) -> Provider:
     )
 
 
+def other_provider(
+    config: Config, environ: Mapping[str, str], current: Provider, model: str
+) -> Provider | None:
+    """Another provider of the environment that a model's name belongs to. None where there is none, or an
+    address or key is set for all models. Raises `ConfigError` where headers or the wire are."""
+    set_for_all = {"provider.base_url", "CODER_BASE_URL", "provider.api_key", "CODER_API_KEY"}
+    known = _by_environment(environ, model)
+    if known is None or known.name == current.name or not model.lower().startswith(known.models):
+        return None
+    if current.factory or {current.base_from, current.key_from} & set_for_all:
+        return None
+    own = config.provider
+    if own.wire != "auto" or secrets_of("", own.headers):
+        raise ConfigError("model.elsewhere", model=model, provider=known.name)
+    own = msgspec.structs.replace(own, model=model)
+    return resolve_provider(msgspec.structs.replace(config, provider=own), environ)
+
+
 def wire_of(provider: Provider, model: str) -> KnownWire:
     """The API to reach this model by: what is set, what the address ends with, or the service's own. Unknown
     servers get Chat Completions, which nearly all have. `local` is ours, unless an address is set: then it is
@@ -192,6 +212,14 @@ def wire_of(provider: Provider, model: str) -> KnownWire:
     return "responses" if speaks_responses and not model.lower().startswith(_CHAT_ONLY) else "chat"
 
 
+def without_ending(base_url: str, kept: str) -> str:
+    """Without the path of another API than `kept`, where `provider.wire` says otherwise than the address."""
+    base, mark, query = base_url.strip().partition("?")
+    base = base.rstrip("/")
+    ending = next((end for end in _BY_ENDING if end != kept and base.endswith(end)), "")
+    return base.removesuffix(ending) + mark + query if ending else base_url
+
+
 def is_azure(base_url: str) -> bool:
     """Whether an address is, or is modelled on, one of Azure's."""
     base, _, query = base_url.partition("?")
@@ -210,6 +238,25 @@ def azure_base(base_url: str, model: str = "") -> str:
     if not query:
         return f"{root}/v1"
     return f"{root}/deployments/{model}{mark}{query}" if model else root + mark + query
+
+
+def secrets_of(base_url: str, headers: Mapping[str, str]) -> list[str]:
+    """The secrets in headers and in an address (its userinfo and query), as they are sent and decoded."""
+    found = [value for name, value in headers.items() if _names_secret(name)]
+    found += [value.rpartition(" ")[2] for value in found]  # `Bearer …`
+    try:
+        parts = urlsplit(base_url)
+    except ValueError:
+        return found
+    user, _, password = parts.netloc.rpartition("@")[0].partition(":")
+    found.append(password or user)
+    queried = (one.partition("=") for one in parts.query.split("&"))
+    found += [value for name, _, value in queried if _names_secret(name)]
+    return [secret for secret in dict.fromkeys([*found, *map(unquote, found)]) if secret]
+
+
+def _names_secret(name: str) -> bool:
+    return any(word in name.lower() for word in _SECRET_WORDS)
 
 
 def _named(setting: str, environ: Mapping[str, str], variable: str, key: str) -> str:
@@ -252,4 +299,8 @@ def _address_of(known: KnownProvider, environ: Mapping[str, str]) -> str:
     if not base:
         return known.base_url
     check_address(base, known.base_variable)
-    return base if base.endswith(known.tail) else base + known.tail
+    parts = known.tail.split("/")[1:]
+    for count in range(len(parts), 0, -1):  # it may have the beginning of that path: `/v1beta`
+        if base.endswith("/" + "/".join(parts[:count])):
+            return "/".join([base, *parts[count:]])
+    return base + known.tail

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from coder.model.base import CallReady
+from coder.model.base import FILTERED, CallReady
 from coder.protocol.messages import tool_call
 
 if TYPE_CHECKING:
     from coder.model.json_repair import NotReadable
 
+FILTERED_FAULT = "The call was not run: the provider's content filter stopped the answer that it is part of."
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 _MAX_NESTING = 3  # levels of JSON encoded inside a JSON string
 _NEAR = 24
@@ -44,6 +45,8 @@ _READ_ONLY = frozenset(
 def call_ready(call_id: str, name: str, text: str, finish_reason: str) -> CallReady:
     """The call with parsed arguments, or with a fault and the model's original text."""
     arguments, fault = read_arguments(text, name, finish_reason)
+    if finish_reason.lower() in FILTERED:
+        fault = FILTERED_FAULT
     return CallReady(call=tool_call(call_id, name, text if fault else arguments), fault=fault)
 
 

@@ -14,6 +14,9 @@ from coder.texts import Fault, Phrase
 
 T = TypeVar("T")
 
+# Finish reasons of content filters.
+FILTERED = ("content_filter", "safety", "recitation", "prohibited_content", "blocklist", "spii", "sensitive")
+
 
 class ModelRequest(msgspec.Struct, frozen=True):
     """`prompt_id` is shared by all requests of one user input. `extra`: further fields of a Chat Completions
@@ -65,6 +68,12 @@ class Retrying(msgspec.Struct, frozen=True):
     wait: float
 
 
+class Adapted(msgspec.Struct, frozen=True):
+    """The server refused something and was asked without it; `phrase` says what, for the person."""
+
+    phrase: Phrase
+
+
 class Restarted(msgspec.Struct, frozen=True):
     """A retry of a broken stream differs from what was already emitted: discard text and calls so far."""
 
@@ -101,6 +110,7 @@ Chunk = (
     | CallDelta
     | CallReady
     | Retrying
+    | Adapted
     | Restarted
     | CitationFound
     | Progress
@@ -124,7 +134,8 @@ class ModelError(Fault):
     """A failed request; its phrase also says what to do.
 
     `kind`: `auth`, `quota`, `budget` (our own), `context` (too long), `unreachable`, `timeout`, `server`,
-    `bad_request`, `protocol`. `retryable`: the same request may succeed later.
+    `bad_request`, `protocol`. `retryable`: the same request may succeed later. `busy`: because the server has
+    too much to do, or limits requests.
     """
 
     def __init__(
@@ -134,11 +145,13 @@ class ModelError(Fault):
         kind: str = "server",
         retryable: bool = False,
         retry_after: float | None = None,
+        busy: bool = False,
     ) -> None:
         super().__init__(phrase if isinstance(phrase, Phrase) else Phrase("fault.words", words=phrase))
         self.kind = kind
         self.retryable = retryable
         self.retry_after = retry_after
+        self.busy = busy
 
 
 @asynccontextmanager

@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 
 from coder.config.models import is_small
 from coder.model.base import (
+    Adapted,
     CallReady,
     ChatModel,
     Chunk,
@@ -22,6 +23,7 @@ from coder.model.base import (
     closing,
 )
 from coder.protocol.messages import ToolSpec
+from coder.texts import Phrase
 
 
 class AutoDialect:
@@ -52,6 +54,7 @@ class AutoDialect:
                 if trial.begun or not request.tools or not _is_about_tools(error):
                     raise
                 dialect = self._learn(request.model, "guided" if is_small(request.model) else "react-xml")
+                yield Adapted(Phrase("model.no_tools", model=request.model, dialect=dialect))
             else:
                 if is_small(request.model) and trial.failed():
                     self._learn(request.model, "guided")
@@ -97,7 +100,7 @@ class _Trial:
         self.begun = False
 
     def take(self, chunk: Chunk) -> None:
-        self.begun = self.begun or not isinstance(chunk, Retrying | Progress)
+        self.begun = self.begun or not isinstance(chunk, Retrying | Adapted | Progress)
         if isinstance(chunk, TextDelta):
             self._text.append(chunk.text)
         elif isinstance(chunk, CallReady):

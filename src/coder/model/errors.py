@@ -17,6 +17,8 @@ from coder.model.http.waits import retry_after_seconds
 from coder.texts import Phrase, shortened
 
 _QUOTE_LIMIT = 500
+_BUSY = (429, 503, 529)
+BASE = "CODER_BASE_URL"
 
 _CONTEXT = re.compile(
     r"context[_ ](length|window|size|limit)|maximum context|too many (input )?tokens|prompt is too long"
@@ -75,11 +77,17 @@ _FAULT_MAPPINGS: dict[str, _FaultMapping] = {
 }
 
 
-def of_fault(fault: HttpFault, shown: str, timeout: float) -> ModelError:
-    """For a transport fault. `shown` is the address without credentials."""
+def of_fault(fault: HttpFault, shown: str, timeout: float, base: str = BASE) -> ModelError:
+    """For a transport fault. `shown` is the address without credentials, `base` what it is set by."""
     mapping = _FAULT_MAPPINGS[fault.kind]
-    phrase = Phrase(mapping.key, shown=shown, detail=fault.phrase, seconds=f"{timeout:g}")
+    values = {"base": base or BASE, "check": _check(base), "seconds": f"{timeout:g}"}
+    phrase = Phrase(mapping.key, shown=shown, detail=fault.phrase, **values)
     return ModelError(phrase, kind=mapping.kind, retryable=mapping.retryable)
+
+
+def _check(base: str, key: str = "fault.check") -> Phrase:
+    """What to look at; of a provider's own address the network alone."""
+    return Phrase(key, base=base) if base else Phrase("fault.check_network")
 
 
 def broken(shown: str, what: Phrase) -> ModelError:
@@ -87,14 +95,21 @@ def broken(shown: str, what: Phrase) -> ModelError:
     return ModelError(Phrase("fault.broke_off", shown=shown, detail=what), kind="server", retryable=True)
 
 
-def not_a_model(shown: str, body: bytes, secrets: Iterable[str], *, retryable: bool = False) -> ModelError:
+def too_large(shown: str, limit: int, calls: int) -> ModelError:
+    """For an answer that never ends, or has more calls than anybody means."""
+    phrase = Phrase("fault.too_large", shown=shown, size=f"{limit >> 20} MB", n=calls)
+    return ModelError(phrase, kind="protocol")
+
+
+def not_a_model(info: RequestInfo, body: bytes, *, retryable: bool = False) -> ModelError:
     """For a response that is not a model's: a web page, or unknown text."""
     if _is_html(body):
-        title = quoted(_title(body), secrets)
-        phrase = Phrase("fault.web_page_titled" if title else "fault.web_page", shown=shown, title=title)
+        title = quoted(_title(body), info.secrets)
+        key = "fault.web_page_titled" if title else "fault.web_page"
+        phrase = Phrase(key, shown=info.shown, title=title, check=_check(info.base, "fault.check_v1"))
     else:
-        said = quoted(body[:2000].decode("utf-8", "replace"), secrets)
-        phrase = Phrase("fault.no_model", shown=shown, said=said or Phrase("fault.nothing"))
+        said = quoted(body[:2000].decode("utf-8", "replace"), info.secrets) or Phrase("fault.nothing")
+        phrase = Phrase("fault.no_model", shown=info.shown, said=said, check=_check(info.base))
     return ModelError(phrase, kind="protocol", retryable=retryable)
 
 
@@ -109,13 +124,14 @@ def _title(body: bytes) -> str:
 
 class RequestInfo(msgspec.Struct, frozen=True):
     """The context of a failed request: address, model, secrets to redact, the names of the settings that key
-    and address come from, and whether there was a key."""
+    and address come from, whether there was a key, and what the address is set by."""
 
     shown: str
     model: str = ""
     secrets: Sequence[str] = ()
     names: tuple[str, ...] = ("CODER_API_KEY",)
     has_key: bool = True
+    base: str = BASE
 
 
 def of_status(status: int, headers: Mapping[str, str], body: bytes, info: RequestInfo) -> ModelError:
@@ -140,6 +156,10 @@ def _status_of(code: str) -> int:
     code = code.lower()
     if "rate_limit" in code or "too_many" in code:
         return 429
+    if "billing" in code:
+        return 402
+    if "overloaded" in code:
+        return 529
     if "auth" in code or "api_key" in code or "permission" in code:
         return 401
     if "invalid" in code or "bad_request" in code or "not_found" in code or "unsupported" in code:
@@ -180,10 +200,14 @@ def _refusal(status: int, code: str, message: str, info: RequestInfo, wait: floa
         said += "."
 
     def error(key: str, kind: str, *, retryable: bool = False) -> ModelError:
-        names = ", ".join(info.names)
+        names = ", ".join(
+            info.names if key != "fault.not_found" else filter(None, ["CODER_MODEL", info.base])
+        )
         phrase = Phrase(key, shown=info.shown, model=info.model, status=status, names=names)
         phrase = Phrase("fault.quoted", text=phrase, said=said) if said else phrase
-        return ModelError(phrase, kind=kind, retryable=retryable, retry_after=wait if retryable else None)
+        after = wait if retryable else None
+        busy = retryable and status in _BUSY
+        return ModelError(phrase, kind=kind, retryable=retryable, retry_after=after, busy=busy)
 
     both = f"{code} {message}"
     if status != 429 and _CONTEXT.search(both):

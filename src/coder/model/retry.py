@@ -7,6 +7,7 @@ import os
 from collections.abc import AsyncGenerator, Awaitable, Callable
 
 from coder.model.base import (
+    Adapted,
     CallDelta,
     CallReady,
     ChatModel,
@@ -27,6 +28,8 @@ _FIRST_DELAY = 0.5
 _MAX_BACKOFF = 30.0
 _MAX_RETRY_AFTER = 120.0  # a longer Retry-After is reported as an error
 _UNREACHABLE_ATTEMPTS = 3  # for a server that has never answered: probably the wrong address
+
+_MORE_WHEN_BUSY = 3  # attempts: the last waits are the long ones, a minute in all
 
 Sleep = Callable[[float], Awaitable[None]]
 
@@ -67,6 +70,8 @@ class RetryingModel:
         if not error.retryable:
             raise error
         limit = self._max_attempts
+        if error.busy and limit > 1:
+            limit += _MORE_WHEN_BUSY
         if error.kind == "unreachable" and not self._has_answered:
             limit = min(limit, _UNREACHABLE_ATTEMPTS)
         if failed >= limit:
@@ -121,7 +126,7 @@ class Deduplicator:
             new = chunk.text not in self._cited
             self._cited.add(chunk.text)
             return [chunk] if new else []
-        if isinstance(chunk, CallDelta | Progress):  # only shown while they are true
+        if isinstance(chunk, CallDelta | Progress | Adapted):  # only shown
             return [chunk]
         if not self._comparing:
             self._remember(chunk)

@@ -10,7 +10,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,16 @@ import msgspec
 from coder.cli.tuning.tasks import UNITTEST, Task
 from coder.config.schema import ToolSet
 from coder.engine.sdk import create_agent_session
-from coder.model.base import CallReady, ChatModel, Chunk, Completed, ModelRequest, TextDelta
+from coder.model.base import (
+    CallReady,
+    ChatModel,
+    Chunk,
+    Completed,
+    ModelError,
+    ModelRequest,
+    TextDelta,
+    closing,
+)
 from coder.protocol.messages import tool_call
 from coder.protocol.usage import Usage
 from coder.texts import Texts
@@ -42,13 +51,24 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 class Named:
-    """A model under its real name, which is not closed with a task's session."""
+    """A model under its real name, which is not closed with a task's session. `fault`: why it could not be
+    asked the last time."""
 
     def __init__(self, inner: ChatModel, name: str) -> None:
         self._inner, self._name = inner, name
+        self.fault: ModelError | None = None
 
-    def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
-        return self._inner.stream(msgspec.structs.replace(request, model=self._name))
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
+        self.fault = None
+        try:
+            async with closing(
+                self._inner.stream(msgspec.structs.replace(request, model=self._name))
+            ) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+        except ModelError as fault:
+            self.fault = fault
+            raise
 
     async def close(self) -> None:
         """The model is used for further tasks."""
@@ -147,7 +167,15 @@ async def fault_of(task: Task, directory: Path, answer: str, environ: Mapping[st
     told = result.steps[0].observations if result.steps else []
     if told and not told[0].startswith("error"):
         return ""
-    return told[0].strip().rpartition("\n")[2][:120] if told else result.error
+    return _reason(told[0]) if told else result.error
+
+
+def _reason(output: str) -> str:
+    """What a check that failed has to say: its error, or what it asserts."""
+    last = output.strip().rpartition("\n")[2]
+    if last == "AssertionError":
+        last = re.findall(r"\bassert .+|\Z", output)[0] or "check"
+    return last[:120]
 
 
 def surroundings(task: Task, place: Path, tools: ToolSet = "all") -> tuple[dict[str, str], Path]:

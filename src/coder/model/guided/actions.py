@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from coder.model.guided.faults import UNCHANGED, defined_in
-from coder.model.guided.opening import PAGE, Wanted, asks_about_tests, may_be_wrong, named, paths_in
+from coder.model.guided.first_look import PAGE, Wanted, asks_about_tests, may_be_wrong, named, paths_in
 from coder.model.guided.rewrite import at_fault, functions_in, named_in, with_function
 from coder.model.guided.state import LOOK, MOST_ITEMS, State, tries
 from coder.protocol.messages import ToolCall, tool_call
@@ -38,6 +38,8 @@ _SEVERAL = re.compile(r",? \band\b|\bthen\b|\balso\b|[;；，。]|\. |并且|然
 _ADDS = re.compile(r"\b(?:add|creat|new|implement)|[加建]|实现", re.IGNORECASE)
 _WORD = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _RENAME = re.compile(r"\brenam\w*|重命名|改名", re.IGNORECASE)
+
+CHANGES = frozenset(("write", "edit", "rewrite", "rename"))
 
 Action = Mapping[str, Any]
 Schema = dict[str, Any]
@@ -181,6 +183,13 @@ def schema_of(actions: Mapping[str, Schema]) -> Schema:
     return _any(list(actions.values()))
 
 
+def is_allowed(action: Action, actions: Mapping[str, Schema]) -> bool:
+    """Whether it only looks, or something of its kind is offered. A server that constrains nothing lets a
+    model answer with any action."""
+    do = action.get("do")
+    return not CHANGES.isdisjoint(actions) if do in CHANGES else do != "run" or do in actions
+
+
 def only_action(actions: Mapping[str, Schema]) -> dict[str, Any] | None:
     """The one action that can come next, where nothing is left to choose."""
     if set(actions) == {"done"}:
@@ -267,7 +276,9 @@ def plan_update(state: State) -> list[Wanted]:
 
 
 def _renamed(old: str, new: str, state: State) -> list[ToolCall]:
-    """A change of every file that has the name as a whole word."""
+    """A change of every file that has the name as a whole word; a look only, where it is none."""
+    if not (old.isidentifier() and new.isidentifier()):
+        return [_call("grep", {"pattern": re.escape(old or new)})]
     word = re.compile(rf"\b{re.escape(old)}\b")
     calls: list[ToolCall] = []
     for path, text in state.texts.items():

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from coder.model.base import (
+    FILTERED,
     CallReady,
     ChatModel,
     Chunk,
@@ -20,9 +21,11 @@ from coder.model.base import (
     closing,
 )
 from coder.model.guided.actions import (
+    CHANGES,
     Schema,
     calls_of,
     function_at_fault,
+    is_allowed,
     look_calls,
     offered,
     only_action,
@@ -30,7 +33,7 @@ from coder.model.guided.actions import (
     plan_update,
     schema_of,
 )
-from coder.model.guided.opening import check_again, first_look
+from coder.model.guided.first_look import check_again, first_look
 from coder.model.guided.render import rendered
 from coder.model.guided.state import State, read_state
 from coder.model.quotation import is_quoted
@@ -88,22 +91,19 @@ class Guided:
             async with closing(self._asked(answer, request, state, actions=actions)) as chunks:
                 async for chunk in chunks:
                     yield chunk
-            action = self._read(answer.text, request, state)
+            action = _chosen(answer.text, request, state, actions)
         while action and (part := _MISSING.get(str(action.get("do")), "")) and part not in action:
             async with closing(self._asked(answer, request, state, action=action)) as chunks:
                 async for chunk in chunks:
                     yield chunk
-            action = _with_text(action, part, answer, request, state)
+            action = _with_text(action, part, answer, request, state, actions)
+        if answer.completed.finish_reason.lower() in FILTERED:
+            action = None
         for chunk in _answer(answer, action, state):
             yield chunk
 
     async def close(self) -> None:
         await self._inner.close()
-
-    def _read(self, text: str, request: ModelRequest, state: State) -> dict[str, Any] | None:
-        action, written = _read(text)
-        quoted = action and _WAYS[self._way] == "free" and is_quoted(written, request.messages, state.task)
-        return None if quoted else action
 
     async def _asked(
         self,
@@ -145,12 +145,29 @@ class Guided:
                 return
 
 
+def _chosen(
+    text: str, request: ModelRequest, state: State, actions: Mapping[str, Schema]
+) -> dict[str, Any] | None:
+    """The action in an answer, unless it is quoted, or changes or runs something where that is not offered.
+    Servers that take a schema and ignore it are not told apart, so this is looked at whatever was sent."""
+    action, written = _read(text)
+    if action is None or not is_allowed(action, actions):
+        return None
+    harmless = action["do"] not in (*CHANGES, "run")
+    return action if harmless or not is_quoted(written, request.messages, state.task) else None
+
+
 def _with_text(
-    action: dict[str, Any], part: str, answer: Answer, request: ModelRequest, state: State
+    action: dict[str, Any],
+    part: str,
+    answer: Answer,
+    request: ModelRequest,
+    state: State,
+    actions: Mapping[str, Schema],
 ) -> dict[str, Any] | None:
     """The action with the text that was asked for, or another one: what the model did instead, or the same
     in other words where it has only copied what it saw."""
-    if instead := _instead(answer.text, request, state):
+    if instead := _instead(answer.text, request, state, actions):
         return instead
     if part == "answer":
         return {**action, part: answer.text}
@@ -168,8 +185,8 @@ def _with_text(
 
 
 def _heat(state: State, action: Mapping[str, Any] | None) -> float:
-    """Warmer with every attempt that failed: at 0 the same would come again. The first function that is
-    written anew is asked for in other words."""
+    """The temperature: higher with every failed attempt, since at 0 the same answer would come again. Not for
+    the first rewrite of a function, whose prompt is another one."""
     attempts = state.stuck + max(state.repeated, state.faults) + state.failures
     attempts -= bool(attempts) and action is not None and action["do"] == "rewrite"
     return min(_WARMEST, _WARMER * attempts)
@@ -202,11 +219,13 @@ def _answer(answer: Answer, action: dict[str, Any] | None, state: State) -> Sequ
     return [TextDelta(str(told)), replaced(completed, finish_reason="stop", raw=text)]
 
 
-def _instead(text: str, request: ModelRequest, state: State) -> dict[str, Any] | None:
+def _instead(
+    text: str, request: ModelRequest, state: State, actions: Mapping[str, Schema]
+) -> dict[str, Any] | None:
     """An action that a model answered with where a text was asked for; nothing that stands inside one."""
-    action, written = _read(text)
-    around = re.sub(r"```(?:json)?", "", text.replace(written, "")).strip() if action else "x"
-    return None if around or is_quoted(written, request.messages, state.task) else action
+    written = _read(text)[1]
+    around = re.sub(r"```(?:json)?", "", text.replace(written, "")).strip() if written else "x"
+    return None if around else _chosen(text, request, state, actions)
 
 
 def code_in(text: str) -> str:
@@ -230,8 +249,6 @@ def _read(text: str) -> tuple[dict[str, Any] | None, str]:
         value, end = read_lenient(text[start:], open_number=True)
     except (NotReadable, ValueError, OverflowError, RecursionError):
         return None, ""
-    known = isinstance(value, dict) and value.get("do") not in (
-        None,
-        "rewrite",
-    )  # which is not for it to choose
+    do = value.get("do") if isinstance(value, dict) else None
+    known = isinstance(do, str) and do != "rewrite"  # which is not for it to choose
     return value if known else None, text[start:][:end]

@@ -236,7 +236,7 @@ def path_of(what: str) -> str:
 def listed_paths(content: str, directory: str) -> Iterator[str]:
     for line in content.split("\n"):
         name = re.sub(r" \([^()]*\)\Z", "", line).strip()
-        if name and not name.endswith("/") and not line.startswith(("[", "(")):
+        if name and not name.endswith("/") and not line.startswith(("[", "(", "no files match ")):
             yield f"{directory.rstrip('/')}/{name}" if directory not in ("", ".") else name
 
 

@@ -144,6 +144,9 @@ def body_for(method: str, status: int, headers: Mapping[str, str]) -> Body:
     return SizedBody(int(size))
 
 
+_GZIP = b"\x1f"  # the first byte of a member
+
+
 class Inflater:
     """gzip and deflate. We request neither, but some gateways send them anyway."""
 
@@ -157,6 +160,10 @@ class Inflater:
         import zlib
 
         while data:
+            if self._engine.eof:
+                if data[:1] != _GZIP:
+                    return  # padding
+                self._engine = zlib.decompressobj(wbits=47)  # some gateways make a member of each flush
             try:
                 piece = self._engine.decompress(data, _INFLATE_STEP)
             except zlib.error:
@@ -168,4 +175,4 @@ class Inflater:
             self._raw_allowed = False
             if piece:
                 yield piece
-            data = self._engine.unconsumed_tail
+            data = self._engine.unused_data if self._engine.eof else self._engine.unconsumed_tail

@@ -272,8 +272,10 @@ def _parse_head(head: bytes) -> tuple[int, dict[str, str]]:
 
 def _redirected(address: Address, response: Response) -> Address:
     location = response.headers.get("location", "").strip()
-    if location.startswith("/") and not location.startswith("//"):
-        location = f"{address.scheme}://{address.host_header}{location}"
+    if location:
+        from urllib.parse import urljoin
+
+        location = urljoin(f"{address.scheme}://{address.host_header}{address.target}", location)
     target = parse_address(location) if "://" in location else None
     if target is None or response.status not in (307, 308) or target.origin != address.origin:
         where = target.shown if target else Phrase("fault.nowhere")

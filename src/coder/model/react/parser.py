@@ -1,7 +1,8 @@
 """Streaming parser (a state machine) for the ReAct XML dialect.
 
 `<thought>` is reasoning, `<action tool="…">` a call, `<final>` the answer; untagged text is the answer if
-there is neither action nor final. The result does not depend on how the text is chunked.
+there is neither action nor final. An action that is only spoken of (in inline code, a comment, a quotation,
+after words that decline it) is text. The result does not depend on how the text is chunked.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from collections.abc import Callable, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from coder.model.base import Chunk, ReasoningDelta, Restarted, TextDelta
-from coder.model.quotation import FAULT, is_quoted
+from coder.model.arguments import FILTERED_FAULT
+from coder.model.base import FILTERED, Chunk, ReasoningDelta, Restarted, TextDelta
+from coder.model.quotation import FAULT, is_quoted, is_spoken_of
 from coder.model.react.call import Action, attributes_of, react_call
 from coder.protocol.messages import Message, ToolSpec
 
@@ -47,6 +49,7 @@ _UNFINISHED_TAG = re.compile(
 )
 _TAG_LIMIT = 600  # maximum length of a tag
 _HELD_LIMIT = 400  # characters of untagged text after which it is emitted as the answer
+_CONTEXT = 2_000  # characters before a tag that tell what is meant by it
 
 
 class ReactParser:
@@ -69,7 +72,7 @@ class ReactParser:
         self._preamble = ""
         self._reasoning: list[str] = []
         self._shown: list[str] = []
-        self._line = ""  # the part of the current line before the buffer
+        self._context = ""  # the end of the text before the buffer, since the last tag
         self._begun = False  # the current element has emitted something
         self._final: list[str] = []
         self._tool = ""
@@ -117,6 +120,8 @@ class ReactParser:
             last = at == len(self._actions) - 1
             call_id = f"call_{os.urandom(9).hex()}"
             ready = react_call(call_id, action, self._tools, reason if last else "")
+            if reason.lower() in FILTERED:
+                ready = replace(ready, fault=FILTERED_FAULT)
             self._out.append(replace(ready, fault=FAULT) if is_quoted(written, self._read) else ready)
 
     def _add_action(self, body: str) -> None:
@@ -139,7 +144,10 @@ class ReactParser:
 
     def _open(self, tag: re.Match[str]) -> None:
         names = tag.groupdict()
-        self._line, self._begun = "", False
+        if names.get("action") and _is_text(self._context):
+            self._untagged(tag.group())
+            return
+        self._context, self._begun = "", False
         if self._actions and (self._one_action or names.get("observation")):
             self.cut = True
             self._mode = self._ignored
@@ -161,6 +169,7 @@ class ReactParser:
                 self._mode = self._outside
 
     def _untagged(self, text: str) -> None:
+        self._context = (self._context + text)[-_CONTEXT:]
         self._held = (self._held + text) if self._held or self._showing else text.lstrip()
         if not self._actions and (self._showing or len(self._held) > _HELD_LIMIT):
             self._showing = True
@@ -180,6 +189,7 @@ class ReactParser:
             return False
         before, self._buffer = self._buffer[: tag.start()], self._buffer[tag.start() :]
         self._think(before, last=True)
+        self._context = ""
         self._mode = self._outside
         if tag.group("close"):
             self._buffer = self._buffer[len(tag.group()) :]
@@ -206,8 +216,10 @@ class ReactParser:
                 continue
             if tag.group("close"):
                 return tag
-            line = (self._line + before).rpartition("\n")[2]
-            if not line.strip() and may_open(before):
+            context = self._context + before
+            if context.rpartition("\n")[2].strip() or not may_open(before):
+                continue
+            if action or not tag.group("action") or not is_spoken_of(context, asking=False):
                 return tag
         return None
 
@@ -216,7 +228,7 @@ class ReactParser:
         safe = len(self._buffer) - _possible_tag(self._buffer)
         safe = len(self._buffer[:safe].rstrip())
         text, self._buffer = self._buffer[:safe], self._buffer[safe:]
-        self._line = (self._line + text).rpartition("\n")[2][-_TAG_LIMIT:]
+        self._context = (self._context + text)[-_CONTEXT:]
         return text
 
     def _think(self, text: str, *, last: bool = False) -> None:
@@ -235,13 +247,13 @@ class ReactParser:
 
     def _begin_final(self) -> None:
         """`<final>` overrides everything before it; an answer already emitted is retracted."""
-        aside = "".join([*self._shown, self._preamble, self._held]).strip()
+        outside = "".join([*self._shown, self._preamble, self._held]).strip()
         if self._showing:
             self._out.append(Restarted())
-            aside = "\n".join([*self._reasoning, aside])
+            outside = "\n".join([*self._reasoning, outside])
             self._reasoning = []
-        if aside:
-            self._reason(("\n" if self._reasoning else "") + aside)
+        if outside:
+            self._reason(("\n" if self._reasoning else "") + outside)
         self._mode = self._in_final
 
     def _in_final(self) -> bool:
@@ -279,6 +291,12 @@ class ReactParser:
     def _reason(self, text: str) -> None:
         self._reasoning.append(text)
         self._out.append(ReasoningDelta(text))
+
+
+def _is_text(before: str) -> bool:
+    """Whether an action after this text is only spoken of."""
+    line = before.rpartition("\n")[2].replace("```", "")
+    return line.count("`") % 2 == 1 or is_spoken_of(before)
 
 
 def _possible_tag(text: str) -> int:

@@ -13,6 +13,7 @@ import msgspec
 
 from coder.config.models import is_small
 from coder.model.base import (
+    FILTERED,
     CallReady,
     ChatModel,
     Chunk,
@@ -82,7 +83,7 @@ class ReactXml:
             calls = calls or isinstance(out, CallReady)
             yield out
         reason = completed.finish_reason
-        reason = "tool_calls" if calls else reason
+        reason = "tool_calls" if calls and reason.lower() not in FILTERED else reason
         yield msgspec.structs.replace(completed, finish_reason=reason, raw="".join(raw))
 
     async def close(self) -> None:

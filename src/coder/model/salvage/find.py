@@ -1,8 +1,8 @@
 """Finds tool calls written into a model's text, and distinguishes them from examples.
 
 Small and local models answer with fenced, tagged or bare JSON although they have native tools. A call counts
-only if nothing follows it, little text precedes it, and it names a tool with all its required parameters:
-anything less may be an example in an answer.
+only if nothing follows it, little text precedes it, it begins its line or follows a colon, and it names a
+tool with all its required parameters: anything less may be an example in an answer.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from coder.model.json_repair import NotReadable, read_lenient
+from coder.model.quotation import is_spoken_of
 from coder.model.react.elements import element_arguments, entry_arguments
 from coder.protocol.messages import ToolSpec
 
@@ -55,6 +56,8 @@ _BETWEEN = re.compile(r"[\s,;]*")
 _END_TOKENS = re.compile(r"(?:\s|<\|(?:im_end|eot_id|eom_id|endoftext|end|end_of_text)\|>|</s>)+\Z")
 _LINE_ENDS = re.compile(r"[ \t]*\n")
 _THINKING = re.compile(r"\s*<think(?:ing)?>.*?</think(?:ing)?>\s*", re.DOTALL | re.IGNORECASE)
+_STILL_THINKING = re.compile(r"\s*<think(?:ing)?>", re.IGNORECASE)
+_THOUGHT = re.compile(r".*</think(?:ing)?>", re.IGNORECASE)
 _OPENING = re.compile(r"```|~~~|\{|\[(?=TOOL_CALLS\]|\s*\{)|<|functools\[")
 _EXAMPLE = re.compile(
     r"for example|\be\.g\.|\bexamples?\b|looks? like|(?:would|might|could) look|\bsample\b"
@@ -91,6 +94,8 @@ def find_calls(text: str, tools: Sequence[ToolSpec], is_call: IsCall) -> Found |
         return None
     reader = Blocks(text[:end], tools, is_call)
     thinking = _THINKING.match(text)
+    if thinking is None and _STILL_THINKING.match(text):
+        return None
     at = prose_from = thinking.end() if thinking else 0
     start = -1
     calls: list[Call] = []
@@ -99,11 +104,14 @@ def find_calls(text: str, tools: Sequence[ToolSpec], is_call: IsCall) -> Found |
     while opening := _OPENING.search(reader.text, at):
         if opening.start() - prose_from + len(prose) > MOST_PROSE:
             return None
-        block = reader.block(opening.start())
+        before = reader.text[prose_from : opening.start()]
+        block = reader.block(opening.start()) if _may_begin(before) else None
         if block is None:
             at = _past(reader.text, opening.start())
             continue
-        prose += reader.text[prose_from : opening.start()]
+        if is_spoken_of(before):
+            return None
+        prose += before
         start = opening.start() if start < 0 else start
         calls += block[0]
         blocks.append(FENCE.sub("", reader.text[opening.start() : block[1]], count=1))
@@ -123,10 +131,20 @@ def find_unrun(text: str, tools: Sequence[ToolSpec], is_call: IsCall) -> tuple[s
         tagged = any(form.match(text, start) for form in (WRAPPER, NAMED, TOKEN))
         alone = tagged and not text[text.rfind("\n", 0, start) + 1 : start].strip()
         block = reader.block(start) if alone else None
-        if block and _LINE_ENDS.match(text, block[1]) and not _EXAMPLE.search(text[:start][-200:]):
+        if block and _LINE_ENDS.match(text, block[1]) and not _is_example(text[:start]):
             return block[0][0][0], text[start : block[1]]
         at = _past(text, start)
     return None
+
+
+def _may_begin(before: str) -> bool:
+    """Whether a call may follow this text: not in a sentence, a list, a table or a quotation."""
+    line = _THOUGHT.sub("", before.rpartition("\n")[2]).strip(" \t,;*_")
+    return not line or line.endswith((":", "："))
+
+
+def _is_example(before: str) -> bool:
+    return _EXAMPLE.search(before[-200:]) is not None or is_spoken_of(before)
 
 
 def _past(text: str, at: int) -> int:

@@ -7,18 +7,20 @@ that the person does not see its JSON.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from coder.model.base import CallReady, Chunk, Completed, Restarted, TextDelta
+from coder.model.base import FILTERED, CallReady, Chunk, Completed, Restarted, TextDelta
 from coder.protocol.messages import Message, ToolSpec, tool_call
 
 if TYPE_CHECKING:
     from coder.model.salvage.find import IsCall
     from coder.model.salvage.hold import CallBuffer
 
+_FINAL = re.compile(r"<final\s*>", re.IGNORECASE)  # of the ReAct dialect: what it holds is an answer
 _MAY_BEGIN_A_CALL = "{<[`~"
 
 
@@ -89,7 +91,8 @@ class CallSalvager:
         from coder.model.salvage.find import asks_to_see_calls, find_calls
 
         text = "".join(self._texts)
-        if asks_to_see_calls(self._asked):
+        filtered = end.finish_reason.lower() in FILTERED
+        if filtered or asks_to_see_calls(self._asked) or _FINAL.search(end.raw):
             return (*self._released(), end)
         if end.finish_reason == "length":
             ready = buffer.cut_call()

@@ -122,7 +122,7 @@ class EventReader:
     def read(self, data: bytes, answer: AnswerStream) -> bool:
         texts = self._parser.feed(data) if data else self._parser.finish()
         for text in texts:
-            if text.__class__ is str and text[:1] == "{":
+            if text[:1] == "{" or text.lstrip()[:1] == "{":
                 if not self._event(text, answer):
                     for line in text.split("\n"):  # some servers omit the blank line between events
                         self._event(line, answer)
@@ -148,8 +148,7 @@ class EventReader:
         return True
 
     def _joined(self, text: str) -> str:
-        """With what an earlier event had of the character that a text begins with, and without what it has
-        of one that the next begins with: servers in JavaScript cut between the two."""
+        """Join surrogate pairs (UTF-16) that are split between two events: servers in JavaScript do that."""
         if self._half and (found := re.search(_SECOND_HALF, text)):
             text = text[: found.end()] + self._half + text[found.end() :]
             self._half = ""
@@ -160,11 +159,18 @@ class EventReader:
 
 
 def decoded(text: str | bytes) -> Any:
-    """Also with halves of characters in it. Raises `msgspec.DecodeError`, `ValueError`, `RecursionError`."""
+    """Also with halves of characters, and with NaN and numbers out of range, which servers in Python write.
+    Raises `ValueError` (`msgspec.DecodeError` is one), `RecursionError`."""
     try:
         return _decode(text)
     except msgspec.DecodeError:
-        return _decode(whole_characters(text))
+        whole = whole_characters(text)
+    try:
+        return _decode(whole)
+    except msgspec.DecodeError:
+        import json
+
+        return json.loads(whole)
 
 
 async def first_bytes(body: AsyncIterator[bytes]) -> bytes:

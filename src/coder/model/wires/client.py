@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -9,8 +10,17 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from coder import __version__
-from coder.config.provider import is_azure
-from coder.model.base import Chunk, ModelError, ModelRequest, closing
+from coder.config.provider import is_azure, secrets_of, without_ending
+from coder.model.base import (
+    Adapted,
+    CallDelta,
+    Chunk,
+    ModelError,
+    ModelRequest,
+    ReasoningDelta,
+    TextDelta,
+    closing,
+)
 from coder.model.http.address import parse_address
 from coder.model.http.client import HttpClient, Response
 from coder.model.http.faults import HttpFault
@@ -21,11 +31,10 @@ if TYPE_CHECKING:
     from coder.model.wires.answer_stream import AnswerStream, EventReader
 
 _ERROR_LIMIT = 65_536  # bytes read of a refusal
-_ANSWER_LIMIT = 64 * 1024 * 1024  # bytes of a non-streamed answer
+_ANSWER_LIMIT = 64 * 1024 * 1024  # bytes of an answer, or characters of a streamed one
+_MOST_CALLS = 1_000  # of one answer
+_TEXTS = (TextDelta, ReasoningDelta, CallDelta)
 _PATIENCE_AFTER_END = 5.0  # seconds to wait for usage and the end mark after the finish reason
-
-# Words in names of headers whose values are redacted.
-_SECRET_NAMES = {"authorization", "key", "apikey", "token", "secret", "cookie", "auth"}
 
 _decode = msgspec.json.decode
 
@@ -38,6 +47,7 @@ class HttpWire(ABC):
     """
 
     key_header = "authorization"  # in lower case
+    path = ""  # that an address of this API may end with
     server = ""  # what it called itself in its newest answer
     urls: Sequence[str] = ()  # candidates, for an address that may lack its version; the first is in use
 
@@ -52,12 +62,14 @@ class HttpWire(ABC):
         names: Sequence[str] = (),
     ) -> None:
         """`names`: the variables or settings that key and address come from."""
-        self.base_url = base_url
+        self.base_url = without_ending(base_url, self.path)
         self.key = api_key.strip()
         if is_azure(base_url) and self.key_header == "authorization":
             self.key_header = "api-key"
         self._headers = dict(headers or {})
         self._names = list(names) or ["CODER_API_KEY"]
+        # Empty for a provider's own address
+        self._base_name = names[1] if len(names) > 1 else "" if names else "CODER_BASE_URL"
         self._timeout = timeout_ms / 1000
         self._http = HttpClient(idle=self._timeout, environment=environment)
         self.prepare()
@@ -65,7 +77,10 @@ class HttpWire(ABC):
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
         response: Response | None = None
         try:
+            took_effort = self.takes_effort(request.model)
             response = await self._ask(request)
+            if request.reasoning_effort and took_effort and not self.takes_effort(request.model):
+                yield Adapted(Phrase("model.no_effort", model=request.model, effort=request.reasoning_effort))
             async with closing(self._chunks(request, response)) as chunks:
                 async for chunk in chunks:
                     yield chunk
@@ -73,7 +88,7 @@ class HttpWire(ABC):
         except HttpFault as fault:
             from coder.model import errors
 
-            raise errors.of_fault(fault, self._shown, self._timeout) from None
+            raise errors.of_fault(fault, self._shown, self._timeout, self._base_name) from None
         finally:
             if response is not None:
                 response.abort()  # no-op once released
@@ -92,13 +107,13 @@ class HttpWire(ABC):
             finally:
                 response.abort()
         except HttpFault as fault:
-            raise errors.of_fault(fault, self._shown, self._timeout) from None
+            raise errors.of_fault(fault, self._shown, self._timeout, self._base_name) from None
         if response.status >= 400:
             raise self._refusal(response, body, "")
         try:
             data = _decode(body)
         except (msgspec.DecodeError, RecursionError):
-            raise errors.not_a_model(self._shown, body, self._secrets()) from None
+            raise errors.not_a_model(self._info(""), body) from None
         return self.model_names(data)
 
     # what a wire defines
@@ -134,6 +149,10 @@ class HttpWire(ABC):
 
     @abstractmethod
     def answer(self, request: ModelRequest) -> AnswerStream: ...
+
+    def takes_effort(self, model: str) -> bool:
+        """Whether a reasoning effort is sent: until the server has refused it."""
+        return True
 
     def leave_out(self, body: bytes, model: str) -> bool:
         """After a refusal (400, 422): whether the next request will do without what this server refused."""
@@ -199,16 +218,27 @@ class HttpWire(ABC):
         from coder.model.wires.answer_stream import EventReader, merged
 
         from_server = EventReader()
+        now = asyncio.get_running_loop().time
+        deadline = 0.0  # for usage and the end mark, which a server may put off by pings
+        size = 0
         while True:
             done = self._read_batch(from_server, data, answer)
             for chunk in merged(answer.take()):
                 yield chunk
+                size += len(chunk.text) if isinstance(chunk, _TEXTS) else 0
+            if size > _ANSWER_LIMIT or len(answer.calls()) > _MOST_CALLS:
+                from coder.model import errors
+
+                raise errors.too_large(self._shown, _ANSWER_LIMIT, _MOST_CALLS)
             if answer.error is not None:
                 raise self._refused_midway(answer.error, model)
             if done or not data:
                 break
             if answer.ended:
-                response.idle = min(response.idle, _PATIENCE_AFTER_END)
+                deadline = deadline or now() + _PATIENCE_AFTER_END
+                response.idle = min(response.idle, max(0.0, deadline - now()))
+                if now() >= deadline:
+                    break
             try:
                 data = await anext(body, b"")
             except HttpFault:
@@ -220,7 +250,7 @@ class HttpWire(ABC):
 
             if from_server.good == 0 and from_server.sample:
                 sample = from_server.sample.encode("utf-8")
-                raise errors.not_a_model(self._shown, sample, self._secrets(), retryable=True)
+                raise errors.not_a_model(self._info(model), sample, retryable=True)
             raise errors.broken(self._shown, Phrase("fault.unfinished"))
 
     def _read_batch(self, events: EventReader, data: bytes, answer: AnswerStream) -> bool:
@@ -244,12 +274,15 @@ class HttpWire(ABC):
         except (msgspec.DecodeError, ValueError, RecursionError):
             if body.lstrip()[:1] == b"{":  # truncated JSON
                 raise errors.broken(self._shown, Phrase("fault.json_cut")) from None
-            raise errors.not_a_model(self._shown, body, self._secrets(), retryable=not body) from None
-        is_answer = isinstance(data, dict) and answer.whole(data)
+            raise errors.not_a_model(self._info(model), body, retryable=not body) from None
+        if isinstance(data, list):  # Gemini's events, where they do not come as such
+            for event in data:
+                answer.event(event)
+        is_answer = answer.whole(data) if isinstance(data, dict) else answer.ended
         if answer.error is not None:
             raise self._refused_midway(answer.error, model)
         if not is_answer:
-            raise errors.not_a_model(self._shown, body, self._secrets())
+            raise errors.not_a_model(self._info(model), body)
 
     # refusals
 
@@ -274,13 +307,13 @@ class HttpWire(ABC):
 
         own = {name.lower() for name in self._headers}
         by_header = not self.key or self.key_header in own
-        names = ["provider.headers", *self._names[1:]] if by_header and self._secrets()[1:] else self._names
-        has_key = bool(self.key or self._secrets()[1:])
-        return RequestInfo(self._shown, model, self._secrets(), tuple(names), has_key)
+        by_header = by_header and bool(secrets_of("", self._headers))
+        names = ["provider.headers", *self._names[1:]] if by_header else self._names
+        has_key = any(self._secrets())
+        return RequestInfo(self._shown, model, self._secrets(), tuple(names), has_key, self._base_name)
 
     def _secrets(self) -> Sequence[str]:
-        words = {name: set(name.lower().split("-")) for name in self._headers}
-        return [self.key, *(self._headers[name] for name in words if words[name] & _SECRET_NAMES)]
+        return [self.key, *secrets_of(self.base_url, self._headers)]
 
     def _refusal(self, response: Response, body: bytes, model: str) -> ModelError:
         from coder.model import errors

@@ -19,17 +19,22 @@ if TYPE_CHECKING:
 _PATH = "/chat/completions"
 _OLD_LIMIT = "max_tokens"
 # OpenAI takes ids of up to 40 characters, Mistral those of its own form alone.
+_ABOUT_EFFORT = re.compile(rb"reasoning[_.]effort|not support (thinking|reasoning)", re.IGNORECASE)
 _ABOUT_IDS = re.compile(rb"tool[ _]call(s\[\d+\]\.|[ _])id", re.IGNORECASE)
 
 
 class ChatCompletions(HttpWire):
     """The wire that most servers speak."""
 
+    path = _PATH
+
     def prepare(self) -> None:
         self.urls = endpoints(self.base_url, _PATH)
         self._include_usage = True
         self._limit_name = "max_completion_tokens"
         self._short_ids = False
+        self._without_effort: set[str] = set()  # models
+        self._with_reasoning: set[str] = set()  # models that want theirs back: Kimi, DeepSeek
 
     def url(self, model: str) -> str:
         base = azure_base(self.base_url, model)
@@ -41,6 +46,9 @@ class ChatCompletions(HttpWire):
             _PATH, "/models"
         )
 
+    def takes_effort(self, model: str) -> bool:
+        return model not in self._without_effort
+
     def leave_out(self, body: bytes, model: str) -> bool:
         if self._include_usage and b"stream_options" in body:
             self._include_usage = False
@@ -48,15 +56,19 @@ class ChatCompletions(HttpWire):
             self._limit_name = _OLD_LIMIT
         elif not self._short_ids and _ABOUT_IDS.search(body):
             self._short_ids = True
+        elif b"reasoning_content" in body and model not in self._with_reasoning:
+            self._with_reasoning.add(model)
+        elif _ABOUT_EFFORT.search(body) and model not in self._without_effort:
+            self._without_effort.add(model)
         else:
             return False
         return True
 
     def body(self, request: ModelRequest) -> bytes:
-        body: dict[str, Any] = {"model": request.model, "messages": self._messages(request.messages)}
+        body: dict[str, Any] = {"model": request.model, "messages": self._messages(request)}
         if request.tools:
             body["tools"] = request.tools
-        if request.reasoning_effort:
+        if request.reasoning_effort and self.takes_effort(request.model):
             body["reasoning_effort"] = request.reasoning_effort
         if request.max_output_tokens:
             body[self._limit_name] = request.max_output_tokens
@@ -68,10 +80,11 @@ class ChatCompletions(HttpWire):
         body.update(request.extra)
         return msgspec.json.encode(body)
 
-    def _messages(self, messages: Sequence[Message]) -> list[Message | dict[str, Any]]:
+    def _messages(self, request: ModelRequest) -> list[Message | dict[str, Any]]:
         """Without our `reasoning`, and without answers that say nothing, which some servers refuse."""
-        said = [m for m in messages if m.role != "assistant" or m.tool_calls or m.content.strip()]
-        return chat_messages([self._message(m) if m.role in ("assistant", "tool") else m for m in said])
+        said = [m for m in request.messages if m.role != "assistant" or m.tool_calls or m.content.strip()]
+        chat = chat_messages([self._message(m) if m.role in ("assistant", "tool") else m for m in said])
+        return _with_reasoning(chat, said) if request.model in self._with_reasoning else chat
 
     def _message(self, message: Message) -> Message:
         from coder.model.arguments import plain_name, short_id
@@ -93,6 +106,19 @@ class ChatCompletions(HttpWire):
         from coder.model.wires.chat_completions.stream import ChatStream
 
         return ChatStream(used_ids(request))
+
+
+def _with_reasoning(
+    chat: Sequence[Message | dict[str, Any]], said: Sequence[Message]
+) -> list[Message | dict[str, Any]]:
+    """The answers with their reasoning. Where there was none, a blank: what is empty counts as missing."""
+    reasoning = (message.reasoning or " " for message in said if message.role == "assistant")
+    return [
+        {**msgspec.to_builtins(one), "reasoning_content": next(reasoning)}
+        if isinstance(one, Message) and one.role == "assistant"
+        else one
+        for one in chat
+    ]
 
 
 def _valid_call(call: ToolCall) -> ToolCall:

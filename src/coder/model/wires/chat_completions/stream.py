@@ -48,6 +48,7 @@ class ChatStream(AnswerStream):
     def __init__(self, used_ids: Iterable[str] = ()) -> None:
         super().__init__(used_ids)
         self._calls: list[_Call] = []
+        self._begun = False  # something was said or called
 
     def calls(self) -> list[_Call]:
         return [call for call in self._calls if call.name]
@@ -71,10 +72,11 @@ class ChatStream(AnswerStream):
         self._beside(data)
 
     def _choice(self, choice: dict[str, Any]) -> None:
-        for name in ("delta", "message"):
-            delta = choice.get(name)
-            if isinstance(delta, dict):
-                self._delta(delta)
+        delta, message = choice.get("delta"), choice.get("message")
+        if isinstance(delta, dict):
+            self._delta(delta)
+        if isinstance(message, dict) and not self._begun:  # else it repeats the deltas
+            self._delta(message)
         reason = choice.get("finish_reason")
         if isinstance(reason, str) and reason:
             self._finish = reason
@@ -87,6 +89,7 @@ class ChatStream(AnswerStream):
         # Fast path: nearly every event is just {"content": …}, perhaps with the role.
         if content and content.__class__ is str and len(delta) == 1 + ("role" in delta):
             self._text(content)
+            self._begun = True
             return
         reasoning = _reasoning(delta)
         if reasoning:
@@ -104,6 +107,7 @@ class ChatStream(AnswerStream):
         if isinstance(function, dict):
             self._call_delta({"index": "function_call", "function": function}, 0)
         self._annotations(delta.get("annotations"))
+        self._begun = self._begun or bool(reasoning or content or delta.get("refusal") or self._calls)
 
     # tool calls
 
@@ -145,9 +149,11 @@ class ChatStream(AnswerStream):
     @staticmethod
     def _is_another(latest: _Call, index: object, call_id: str, name: str, text: str) -> bool:
         """Whether a named delta begins a new call: some servers send index 0 for every call, or none."""
-        if call_id and latest.id:
+        if call_id and latest.id and (call_id != latest.id or index is not None):
             return call_id != latest.id
         if text and latest.whole:
+            if call_id and latest.id and latest.arguments == "{}":
+                return False  # an empty object in place of the one that follows
             return name != latest.name or text != latest.arguments
         return index is None and bool(latest.name) and name != latest.name
 

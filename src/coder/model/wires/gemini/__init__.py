@@ -48,13 +48,18 @@ class Gemini(HttpWire):
 
         return GeminiStream(used_ids(request), self.origin, request.model)
 
+    def takes_effort(self, model: str) -> bool:
+        return self._limits.get(model, Limits()).effort
+
     def leave_out(self, body: bytes, model: str) -> bool:
         before = self._limits.get(model, Limits())
         after = before
         if before.effort and re.search(rb"thinking[ _]?(level|budget)", body, re.IGNORECASE):
             after = msgspec.structs.replace(before, effort=False)
+        elif before.own and re.search(rb"thought.?signature", body, re.IGNORECASE):
+            after = msgspec.structs.replace(before, own=False)
         elif re.search(rb"thinking|includeThoughts", body, re.IGNORECASE):
-            after = Limits(thinking=False, effort=False)
+            after = msgspec.structs.replace(before, thinking=False, effort=False)
         self._limits[model] = after
         return after != before
 

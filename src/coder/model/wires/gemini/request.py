@@ -30,6 +30,7 @@ class Limits(msgspec.Struct, frozen=True):
 
     thinking: bool = True
     effort: bool = True
+    own: bool = True  # that it takes back what it signed or encrypted
 
 
 def body_of(request: ModelRequest, origin: str, limits: Limits) -> bytes:
@@ -49,7 +50,8 @@ def body_of(request: ModelRequest, origin: str, limits: Limits) -> bytes:
         body["tools"] = [{"functionDeclarations": declared}]
     if config := _config(request, limits):
         body["generationConfig"] = config
-    return msgspec.json.encode({**body, "contents": _contents(request.messages, origin, request.model)})
+    contents = _contents(request.messages, origin if limits.own else "", request.model)
+    return msgspec.json.encode({**body, "contents": contents})
 
 
 def _config(request: ModelRequest, limits: Limits) -> dict[str, Any]:

@@ -92,7 +92,10 @@ class GeminiStream(AnswerStream):
             return
         arguments = msgspec.json.encode(call.get("args") or {}).decode("utf-8")
         call_id = own if isinstance(own, str) else ""
-        self._calls.append(_Call(call_id, name, arguments))
+        made = _Call(call_id, name, arguments)
+        if call_id and made in self._calls:
+            return  # repeated by a later event
+        self._calls.append(made)
         raw = {**({"id": call_id} if call_id else {}), **(signed or {})}
         self._parts.call(raw or None)
 

@@ -24,9 +24,10 @@ _OUTPUT_LIMIT = re.compile(rb"max_tokens[^0-9]{1,20}\d+ ?> ?(\d+)")
 
 
 class Messages(HttpWire):
-    """What the server refused of a request (thinking, effort, the output limit) is left out from then on."""
+    """What the server refused (thinking, signatures, effort, the output limit) is left out from then on."""
 
     key_header = "x-api-key"
+    path = _PATH
 
     def prepare(self) -> None:
         self.urls = _urls(self.base_url)
@@ -47,11 +48,17 @@ class Messages(HttpWire):
 
         return MessageStream(used_ids(request), self.origin, request.model)
 
+    def takes_effort(self, model: str) -> bool:
+        limits = self._limits.get(model, Limits())
+        return limits.effort and limits.thinking
+
     def leave_out(self, body: bytes, model: str) -> bool:
         before = self._limits.get(model, Limits())
         after = before
         if found := _OUTPUT_LIMIT.search(body):
             after = msgspec.structs.replace(before, output=int(found.group(1)))
+        elif before.own and b"signature" in body:  # of another account
+            after = msgspec.structs.replace(before, own=False)
         elif b"thinking" in body:  # of a model older or newer than we know
             after = msgspec.structs.replace(before, thinking=False)
         elif b"effort" in body or b"output_config" in body:

@@ -30,13 +30,15 @@ class Limits(msgspec.Struct, frozen=True):
 
     thinking: bool = True
     effort: bool = True
+    own: bool = True  # that it takes back what it signed or encrypted
     output: int = 0
 
 
 def body_of(request: ModelRequest, origin: str, limits: Limits) -> bytes:
     """Messages come last and are only appended to; of what precedes, only the cache marks move."""
     system = [m.content for m in request.messages if m.role == "system" and m.content]
-    messages = _messages([m for m in request.messages if m.role != "system"], origin, request.model)
+    said = [m for m in request.messages if m.role != "system"]
+    messages = _messages(said, origin if limits.own else "", request.model)
     _mark_turns(messages)
     output = request.max_output_tokens or _OUTPUT
     body: dict[str, Any] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -18,7 +19,9 @@ _PATH = "/responses"
 
 
 class Responses(HttpWire):
-    """What the server refused of a request (summaries, reasoning, effort) is left out from then on."""
+    """What the server refused (summaries, reasoning, effort) is left out from then on."""
+
+    path = _PATH
 
     def prepare(self) -> None:
         self.urls = endpoints(azure_base(self.base_url), _PATH)
@@ -35,6 +38,9 @@ class Responses(HttpWire):
 
         return ResponseStream(used_ids(request), self.origin, request.model)
 
+    def takes_effort(self, model: str) -> bool:
+        return self._limits.get(model, Limits()).effort
+
     def leave_out(self, body: bytes, model: str) -> bool:
         before = self._limits.get(model, Limits())
         after = before
@@ -42,7 +48,9 @@ class Responses(HttpWire):
             after = msgspec.structs.replace(before, summary=False)
         elif before.effort and b"reasoning.effort" in body:
             after = msgspec.structs.replace(before, effort=False)
+        elif before.own and re.search(rb"be (verified|decrypted)|invalid_encrypted", body):
+            after = msgspec.structs.replace(before, own=False)
         elif b"ncrypted content" in body or b"encrypted_content" in body or b"'reasoning'" in body:
-            after = Limits(reasoning=False, summary=False, effort=False)
+            after = msgspec.structs.replace(before, reasoning=False, summary=False, effort=False)
         self._limits[model] = after
         return after != before

@@ -23,6 +23,7 @@ class Limits(msgspec.Struct, frozen=True):
     reasoning: bool = True
     summary: bool = True
     effort: bool = True
+    own: bool = True  # that it takes back what it signed or encrypted
 
 
 def body_of(request: ModelRequest, origin: str, limits: Limits) -> bytes:
@@ -47,7 +48,8 @@ def body_of(request: ModelRequest, origin: str, limits: Limits) -> bytes:
         ]
     if system := "\n\n".join(m.content for m in request.messages if m.role == "system"):
         body["instructions"] = system
-    return msgspec.json.encode({**body, "input": _items(request.messages, origin, request.model)})
+    items = _items(request.messages, origin if limits.own else "", request.model)
+    return msgspec.json.encode({**body, "input": items})
 
 
 def _reasoning(effort: str | None, limits: Limits) -> dict[str, str]:

@@ -18,6 +18,7 @@ class _Item:
     """An output item being assembled. `raw`: the newest form of it that came whole."""
 
     def __init__(self) -> None:
+        self.key = ""  # its id, once known
         self.raw: dict[str, Any] = {}
         self.deltas: list[str] = []
         self.text = ""  # as it was emitted
@@ -47,14 +48,15 @@ class ResponseStream(AnswerStream):
         super().__init__(used_ids)
         self._origin = origin
         self._asked_model = model
-        self._items: dict[object, _Item] = {}
+        self._items: list[_Item] = []
+        self._by_place: dict[object, _Item] = {}
 
     def calls(self) -> list[_Item]:
-        return [item for item in self._items.values() if item.kind == "function_call" and item.name]
+        return [item for item in self._items if item.kind == "function_call" and item.name]
 
     def opaque(self) -> Opaque | None:
         parts = PartList()
-        for item in self._items.values():
+        for item in self._items:
             if item.kind == "function_call" and item.name:
                 parts.call()
             elif item.kind == "reasoning" and item.raw.get("encrypted_content"):
@@ -76,7 +78,7 @@ class ResponseStream(AnswerStream):
             return
         kind, delta = str(data.get("type") or ""), data.get("delta")
         if kind.endswith(".delta") and isinstance(delta, str):
-            self._delta(kind, self._item(data.get("output_index")), delta)
+            self._delta(kind, self._item(data.get("output_index"), data.get("item_id")), delta)
         elif kind in ("response.output_item.added", "response.output_item.done"):
             self._whole_item(data.get("output_index"), data.get("item"), done=kind.endswith("done"))
         elif kind == "response.reasoning_summary_part.added" and data.get("summary_index"):
@@ -88,8 +90,17 @@ class ResponseStream(AnswerStream):
         elif kind == "error" or (not kind and data.get("error")):
             self.error = data.get("error") or data
 
-    def _item(self, index: object) -> _Item:
-        return self._items.setdefault(place(index), _Item())
+    def _item(self, index: object, own: object) -> _Item:
+        """By its id, else by its place: servers count places in more than one way."""
+        key = own if isinstance(own, str) else ""
+        item = next((item for item in self._items if key and item.key == key), None)
+        if item is None:
+            item = self._by_place.get(place(index))
+            if item is None or (key and item.key):
+                item = self._by_place[place(index)] = _Item()
+                self._items.append(item)
+            item.key = item.key or key
+        return item
 
     def _delta(self, kind: str, item: _Item, delta: str) -> None:
         if kind in ("response.output_text.delta", "response.refusal.delta"):
@@ -97,7 +108,7 @@ class ResponseStream(AnswerStream):
             self._text(delta)
         elif kind == "response.function_call_arguments.delta":
             item.deltas.append(delta)
-            self._write_call(list(self._items.values()).index(item), item.name, delta)
+            self._write_call(self._items.index(item), item.name, delta)
         elif kind in ("response.reasoning_summary_text.delta", "response.reasoning_text.delta"):
             item.reasoned = True
             self._reason(delta)
@@ -105,7 +116,7 @@ class ResponseStream(AnswerStream):
     def _whole_item(self, index: object, raw: Any, *, done: bool) -> None:
         if not isinstance(raw, dict):
             return
-        item = self._item(index)
+        item = self._item(index, raw.get("id") or raw.get("call_id"))
         item.raw = raw
         if not done:
             return
