@@ -96,8 +96,8 @@ class Bench:
     def steer(self, text: str) -> None:
         self.sent.append(f"steered: {text}")
 
-    def cycle_mode(self) -> None:
-        raise AssertionError("no mode is cycled here")
+    def set_mode(self, mode: str) -> None:
+        raise AssertionError(f"no mode is chosen here: {mode}")
 
     def show_transcript(self) -> None:
         raise AssertionError("no transcript is opened here")

@@ -31,7 +31,8 @@ BACKSPACE = "\x7f"
 
 
 IDLE = re.compile(
-    r"(?:context: \d+ tokens · model: |上下文：\d+ 个 token · 模型：)\S+\n\[[\w-]+\] [^\n]*> ?$"
+    r"(?:context: \d+ tokens · model: |上下文：\d+ 个 token · 模型：)\S+"
+    r"(?: · \d+ (?:jobs?|个任务))?\n\[[\w-]+\] [^\n]*> ?$"
 )
 
 
@@ -218,6 +219,10 @@ class Terminal:
     def until_idle(self) -> None:
         """Wait for the prompt with its context line right above it."""
         self.until(lambda: IDLE.search(self.screen) is not None)
+
+    def until_asked(self) -> None:
+        """Wait until a question has the keyboard: before that keys are the draft's, though it can be read."""
+        self.until(lambda: self.screen.endswith("Allow?"))
 
     def until_prompt(self) -> None:
         """Wait for a prompt, in whatever front end; the directory in it may be broken at any letter."""

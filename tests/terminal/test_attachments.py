@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from coder.context.attachments import MAX_FILE_BYTES, MAX_FILES, MAX_TOTAL_BYTES, expand, named
 from coder.fs.safe_open import open_file
 from coder.policy.workspace import DirectoryWorkspace
+from coder.terminal.input.file_index import FileIndex
 
 
 @pytest.fixture
@@ -178,6 +180,18 @@ def test_a_pipe_that_takes_a_file_s_place_is_not_waited_for(
 def test_names_inside_code_and_addresses_are_left_alone(root: Path) -> None:
     text = "mail me@a.py and `@a.py` and\n```\n@a.py\n```\n"
     assert expanded(text, root) == (text, [])
+
+
+def test_the_menu_leaves_compiled_files_out(root: Path) -> None:
+    for name in ("todo.py", "__pycache__/todo.cpython-311.pyc", "old/todo.pyc", "old/todo.txt"):
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_bytes(b"x")
+    listed = threading.Event()
+    index = FileIndex(root, os.environ, listed.set)
+    index.refresh()
+    assert listed.wait(60)
+    assert {item.label for item in index.search("tod")} == {"todo.py", "old/todo.txt"}
+    assert index.search("pycache") == []
 
 
 def test_the_same_file_twice_is_put_in_once(root: Path) -> None:

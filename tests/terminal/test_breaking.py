@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pty_kit import Terminal
-from talk_kit import SIZES
+from repl_kit import SIZES
 
 from coder.terminal.render.width import text_width
 from coder.terminal.render.wrap import WordWrapper

@@ -7,7 +7,7 @@ import re
 
 import pytest
 from pty_kit import Terminal
-from talk_kit import SIZES
+from repl_kit import SIZES
 
 from coder.protocol.events import (
     AnyEvent,
@@ -35,6 +35,7 @@ TODOS = [
 ]
 
 
+@pytest.mark.thorough
 @SIZES
 @pytest.mark.parametrize("term", ["xterm-256color", "dumb"])
 def test_no_word_of_a_command_s_answer_is_cut_in_two(

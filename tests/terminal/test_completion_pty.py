@@ -184,6 +184,7 @@ def test_a_file_made_while_the_session_runs_is_found(project: Project) -> None:
         assert "new = 2" in sent(server, terminal)
 
 
+@pytest.mark.thorough
 def test_many_files(project: Project) -> None:
     for directory in range(50):
         place = project.cwd / f"folder{directory:02}"

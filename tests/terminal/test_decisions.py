@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 from pty_kit import BACKSPACE, ENTER, ESC, Terminal
-from talk_kit import WRITE, says
+from repl_kit import WRITE, says
+from test_approval_focus import answers
 from test_editor_external import script
 
 from kit import ScriptedServer
@@ -42,10 +43,23 @@ def asked(terminal: Terminal, lang: str = "en") -> None:
     terminal.pump(0.4)
 
 
+def hunk_by_hunk(terminal: Terminal) -> None:
+    """Send a prompt, and choose to decide about each hunk of the change that it brings."""
+    terminal.until_idle()
+    terminal.send("go")
+    asked(terminal)
+    terminal.type("h")
+
+
+def asked_about_hunk(terminal: Terminal, number: int) -> None:
+    terminal.until(lambda: terminal.screen.endswith(f"Part {number} of 3?"))
+
+
 def last_result(server: ScriptedServer) -> str:
     return str(server.chats[-1]["messages"][-1]["content"])
 
 
+@pytest.mark.thorough
 @SCREENS
 def test_one_key_acts_at_once(project: Project, columns: int, rows: int, lang: str) -> None:
     steps = [bash_step("touch one"), bash_step("touch two"), bash_step("mkdir three"), DONE]
@@ -176,7 +190,7 @@ def test_the_whole_diff_in_the_pager_decides_nothing(project: Project) -> None:
         terminal.until("+ hello")
         asked(terminal)
         terminal.type("d")
-        terminal.until(lambda: "(END)" in terminal.screen)  # it stays though all of it fits
+        terminal.until(lambda: "(END) q goes back" in terminal.screen)  # it stays though all of it fits
         terminal.type("q")
         asked(terminal)
         terminal.type("y")
@@ -216,17 +230,16 @@ def test_hunk_by_hunk(project: Project, columns: int, rows: int, lang: str) -> N
 
 def test_a_hunk_can_be_edited_and_the_model_hears_of_it(project: Project) -> None:
     change = 'sed -i "s/^+middle/+centre\\n+and more/" "$1"'
-    editor = script(project.home / "edit", f'test -z "${{1##*.diff}}" && {change}')
+    editor = script(
+        project.home / "edit", f'test -z "${{1##*.diff}}" && grep -q "^# Save and close" "$1" && {change}'
+    )
     with (
         ScriptedServer(rewrite(project)) as server,
         Terminal(project, server.url, EDITOR=editor) as terminal,
     ):
-        terminal.until_idle()
-        terminal.send("go")
-        asked(terminal)
-        terminal.type("h")
+        hunk_by_hunk(terminal)
         for number, key in enumerate("yey", start=1):
-            terminal.until(lambda n=number: terminal.screen.endswith(f"Part {n} of 3?"))  # type: ignore[misc] # bound at once
+            asked_about_hunk(terminal, number)
             terminal.type(key)
         terminal.until("finished")
         terminal.until_idle()
@@ -244,14 +257,11 @@ def test_an_editor_that_changes_nothing_decides_nothing(project: Project, editor
         ScriptedServer(rewrite(project)) as server,
         Terminal(project, server.url, EDITOR=editor) as terminal,
     ):
-        terminal.until_idle()
-        terminal.send("go")
-        asked(terminal)
-        terminal.type("h")
-        terminal.until(lambda: terminal.screen.endswith("Part 1 of 3?"))
+        hunk_by_hunk(terminal)
+        asked_about_hunk(terminal, 1)
         terminal.type("e")
         terminal.until("→ not edited: nothing is decided")
-        terminal.until(lambda: terminal.screen.endswith("Part 1 of 3?"))
+        asked_about_hunk(terminal, 1)
         terminal.type(ESC)
         terminal.until_idle()
     assert (project.cwd / "a.txt").read_text(encoding="utf-8") == OLD
@@ -259,12 +269,9 @@ def test_an_editor_that_changes_nothing_decides_nothing(project: Project, editor
 
 def test_no_hunk_at_all_is_a_no_with_every_reason(project: Project) -> None:
     with ScriptedServer(rewrite(project)) as server, Terminal(project, server.url) as terminal:
-        terminal.until_idle()
-        terminal.send("go")
-        asked(terminal)
-        terminal.type("h")
+        hunk_by_hunk(terminal)
         for number in (1, 2, 3):
-            terminal.until(lambda n=number: terminal.screen.endswith(f"Part {n} of 3?"))  # type: ignore[misc] # bound at once
+            asked_about_hunk(terminal, number)
             terminal.type("n")
             terminal.until(lambda: terminal.screen.endswith("No, because …"))
             terminal.type(f"reason {number}" + ENTER)
@@ -277,14 +284,11 @@ def test_no_hunk_at_all_is_a_no_with_every_reason(project: Project) -> None:
 
 def test_an_undo_takes_back_what_was_taken(project: Project) -> None:
     with ScriptedServer(rewrite(project)) as server, Terminal(project, server.url) as terminal:
-        terminal.until_idle()
-        terminal.send("go")
-        asked(terminal)
-        terminal.type("h")
-        terminal.until(lambda: terminal.screen.endswith("Part 1 of 3?"))
+        hunk_by_hunk(terminal)
+        asked_about_hunk(terminal, 1)
         terminal.type("y")
         for number in (2, 3):
-            terminal.until(lambda n=number: terminal.screen.endswith(f"Part {n} of 3?"))  # type: ignore[misc] # bound at once
+            asked_about_hunk(terminal, number)
             terminal.type("n")
             terminal.until(lambda: terminal.screen.endswith("No, because …"))
             terminal.type(ENTER)
@@ -320,7 +324,7 @@ def test_a_review_goes_through_the_hunks_of_the_session(project: Project) -> Non
         terminal.until("finished")
         terminal.until_idle()
         terminal.send("/diff review")
-        terminal.until(lambda: terminal.screen.endswith("Part 1 of 3?"))
+        asked_about_hunk(terminal, 1)
         assert says(terminal, "y keep · n take back, because … · d done, keep the rest")
         terminal.pump(0.4)
         terminal.type("y")
@@ -342,3 +346,82 @@ def test_a_review_goes_through_the_hunks_of_the_session(project: Project) -> Non
         terminal.until("heard")
     told = server.chats[-1]["messages"][-1]["content"]
     assert "the middle stays" in told
+
+
+def test_a_question_about_the_turn_keeps_its_lines(project: Project) -> None:
+    with ScriptedServer([]) as server, Terminal(project, server.url, columns=80) as terminal:
+        terminal.until_idle()
+        terminal.send("/model another-longer")
+        terminal.until("\nUse it all the same?\n")
+        asked(terminal)
+        terminal.type("n")
+        terminal.until("The model stays scripted.")
+
+
+@pytest.mark.parametrize(
+    ("tool", "sentence"),
+    [
+        ("bash", "are you sure?"),
+        ("write", "explain why please"),
+        ("write", "does it run?"),
+    ],
+)
+def test_a_sentence_typed_at_a_question_grants_nothing(project: Project, tool: str, sentence: str) -> None:
+    asks = {"bash": bash_step("touch made"), "write": WRITE}[tool]
+    with ScriptedServer([asks, DONE]) as server, Terminal(project, server.url) as terminal:
+        terminal.until_idle()
+        terminal.send("go")
+        asked(terminal)
+        terminal.type(sentence)
+        terminal.until(lambda: terminal.screen.endswith(f"Allow? {sentence}"))
+        terminal.type(ENTER)
+        terminal.until(lambda: says(terminal, "That is no answer"))
+        terminal.until(lambda: terminal.screen.endswith("Allow?"))
+        assert len(server.chats) == 1
+        assert "[auto-edit]" not in terminal.text
+        asked(terminal)
+        terminal.type("n" + ENTER)
+        terminal.until_idle()
+    assert answers(project) == ["no"]
+
+
+def test_a_sentence_that_opens_the_hunks_decides_none(project: Project) -> None:
+    with ScriptedServer([WRITE, DONE]) as server, Terminal(project, server.url) as terminal:
+        terminal.until_idle()
+        terminal.send("go")
+        asked(terminal)
+        terminal.type("hello, is this safe?")
+        terminal.until(lambda: terminal.screen.endswith("Part 1 of 1? ello, is this safe?"))
+        terminal.type(ESC)
+        terminal.until_idle()
+        assert len(server.chats) == 1
+    assert not (project.cwd / "new.txt").exists()
+
+
+def test_a_reason_that_begins_with_the_key_stays_whole(project: Project) -> None:
+    with ScriptedServer([WRITE, DONE]) as server, Terminal(project, server.url) as terminal:
+        terminal.until_idle()
+        terminal.send("go")
+        asked(terminal)
+        terminal.send("not sure, what is rm?")
+        terminal.until_idle()
+    assert "not sure, what is rm?" in last_result(server)
+
+
+def test_a_question_mark_says_what_the_keys_do(project: Project) -> None:
+    with ScriptedServer([WRITE, DONE]) as server, Terminal(project, server.url) as terminal:
+        terminal.until_idle()
+        terminal.send("go")
+        for key in ("?", ENTER):  # as Enter alone does
+            asked(terminal)
+            terminal.type(key)
+            terminal.until(
+                lambda: says(terminal, "y does it this once") and says(terminal, "Esc stops the turn")
+            )
+            terminal.type("x" + BACKSPACE)
+            terminal.until(lambda: not says(terminal, "y does it this once"))
+        asked(terminal)
+        terminal.type("n")
+        terminal.until(lambda: says(terminal, "Enter alone: no reason"))
+        terminal.type(ENTER)
+        terminal.until_idle()

@@ -54,10 +54,55 @@ def test_numbers_and_a_heading() -> None:
     assert rows == ROWS
 
 
+DOCUMENTED = '''def parse(text, strict=False):
+    """Read the settings.
+
+    One per line, in any order and for
+    any key that is known. What is not
+    known is kept if it is not strict.
+    """
+    found = {}
+    for line in text.split("\\n"):
+        found.update(read(line))
+    return found
+'''
+ON_ONE_LINE = DOCUMENTED.replace("not strict.\n    ", "not strict.")
+SCRIPT = "int a;\n/**\n * for each of them\n * return its size\n * or none\n */\nint size(int x);\nint b;\n"
+
+
+@pytest.mark.parametrize("text", [DOCUMENTED, ON_ONE_LINE], ids=["on its own line", "at the end of one"])
+def test_a_hunk_that_begins_inside_a_docstring(text: str) -> None:
+    new = text.replace("found = {}", "found = dict()")
+    lines = diff_lines("\n".join(unified(text, new, "a/read.py", "b/read.py").lines), 80)
+    assert "def" not in spans_of(lines, "keyword")
+    assert not {"for", "in", "is", "not", "if"} & {text.strip() for text in spans_of(lines[1:4], "keyword")}
+    assert "    any key that is known. What is not" in spans_of(lines, "string")
+    assert "for" in spans_of(lines, "keyword")
+
+
+def test_a_hunk_that_begins_before_a_string() -> None:
+    for head in ("def f(\n    a,\n):", "class A:", "def f(a):"):
+        text = f'{head}\n    """\n    What it is for.\n    """\n    return a\n'
+        lines = diff_lines(
+            "\n".join(unified(text, text.replace("return a", "return b"), "a/x.py", "b/x.py").lines)
+        )
+        assert "    What it is for." in spans_of(lines, "string")
+    text = 'x = 1\ny = """\nfor all\n"""\nz = 2\n'
+    lines = diff_lines("\n".join(unified(text, text.replace("2", "3"), "a/x.py", "b/x.py").lines))
+    assert "for all" in spans_of(lines, "string")
+
+
+def test_a_hunk_that_begins_inside_a_comment() -> None:
+    new = SCRIPT.replace("int x", "long x")
+    lines = diff_lines("\n".join(unified(SCRIPT, new, "a/size.c", "b/size.c").lines))
+    assert " * return its size" in spans_of(lines, "comment")
+    assert "return" not in spans_of(lines, "keyword")
+
+
 def test_colours_of_the_language_and_the_changed_word() -> None:
     lines = diff_lines(DIFF, 80)
     assert "if" in spans_of(lines, "keyword")
-    assert spans_of(lines, "comment") == ["# dead at its deadline"]
+    assert spans_of(lines, "tinted_comment") == ["# dead at its deadline"]
     assert spans_of(lines, "removed_word") == [">"]
     assert spans_of(lines, "added_word") == [">="]
 

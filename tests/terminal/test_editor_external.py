@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from pty_kit import ANSWERS, ENTER, Terminal, sent
-from talk_kit import SIZES
+from repl_kit import SIZES
 
 from coder.terminal.input.external import edited_text
 from kit import ScriptedServer

@@ -9,6 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import pytest
 from editor_kit import NOWHERE, Bench
 from hypothesis import given
 from hypothesis import strategies as st
@@ -99,6 +100,7 @@ def test_a_torn_line_costs_itself_alone(tmp_path: Path) -> None:
     assert recalled(path) == ["after", "before"]
 
 
+@pytest.mark.thorough
 def test_two_processes_at_once_lose_nothing_and_mix_nothing(tmp_path: Path) -> None:
     def write(path: Path, kept_bytes: int) -> list[str]:
         command = [sys.executable, "-c", WRITER, str(path)]

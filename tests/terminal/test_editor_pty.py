@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 
 import pytest
 from pty_kit import ANSWERS, CTRL_C, ENTER, ESC, UP, Terminal, messages, sent
-from talk_kit import says
+from repl_kit import says
 from wcwidth import wcwidth
 
+from coder.model.scripted import Script
 from kit import ScriptedServer
 from kit.driving import Project
 
@@ -44,6 +47,19 @@ def begin_of(terminal: Terminal) -> tuple[int, int]:
 
     terminal.until(behind_prompt)
     return terminal.caret
+
+
+@contextmanager
+def at_prompt(
+    project: Project, columns: int, rows: int, script: Script = ANSWERS
+) -> Iterator[tuple[ScriptedServer, Terminal]]:
+    """A terminal of that size whose prompt takes text."""
+    with (
+        ScriptedServer(script) as server,
+        Terminal(project, server.url, columns=columns, rows=rows) as terminal,
+    ):
+        begin_of(terminal)
+        yield server, terminal
 
 
 @SIZES
@@ -119,11 +135,7 @@ def test_a_text_of_several_rows_and_its_way_through_history(
     project: Project, columns: int, rows: int
 ) -> None:
     long = "word " * 20 + "end"
-    with (
-        ScriptedServer(ANSWERS) as server,
-        Terminal(project, server.url, columns=columns, rows=rows) as terminal,
-    ):
-        begin_of(terminal)
+    with at_prompt(project, columns, rows) as (server, terminal):
         terminal.type(f"{long}\x1b\rsecond row")
         terminal.until("second row")
         terminal.type(ENTER)
@@ -141,11 +153,7 @@ def test_a_text_of_several_rows_and_its_way_through_history(
 def test_search_shows_what_it_finds_and_is_private_to_the_project(
     project: Project, columns: int, rows: int
 ) -> None:
-    with (
-        ScriptedServer(ANSWERS) as server,
-        Terminal(project, server.url, columns=columns, rows=rows) as terminal,
-    ):
-        begin_of(terminal)
+    with at_prompt(project, columns, rows) as (server, terminal):
         for at, text in enumerate(("alpha", "beta", "alps")):
             terminal.send(text)
             sent(server, terminal, at + 1)
@@ -166,11 +174,7 @@ def test_search_shows_what_it_finds_and_is_private_to_the_project(
 def test_ctrl_l_clears_the_screen_and_keeps_the_scrollback_and_the_text(
     project: Project, columns: int, rows: int
 ) -> None:
-    with (
-        ScriptedServer(ANSWERS) as server,
-        Terminal(project, server.url, columns=columns, rows=rows) as terminal,
-    ):
-        begin_of(terminal)
+    with at_prompt(project, columns, rows) as (server, terminal):
         terminal.send("hello")
         sent(server, terminal)
         begin_of(terminal)
@@ -186,11 +190,7 @@ def test_ctrl_l_clears_the_screen_and_keeps_the_scrollback_and_the_text(
 def test_a_paste_is_shown_short_also_while_a_turn_runs(project: Project, columns: int, rows: int) -> None:
     pasted = "\tfirst\r\nsecond \x1b[31mred\rthird\n"
     script = [{"text": "wait", "chunk": 1, "delay": 0.2}, {"text": "done"}]
-    with (
-        ScriptedServer(script) as server,
-        Terminal(project, server.url, columns=columns, rows=rows) as terminal,
-    ):
-        begin_of(terminal)
+    with at_prompt(project, columns, rows, script) as (server, terminal):
         terminal.send("go")
         terminal.until(lambda: len(server.chats) == 1)
         terminal.paste(pasted)
@@ -205,11 +205,7 @@ def test_a_paste_is_shown_short_also_while_a_turn_runs(project: Project, columns
 @SIZES
 def test_what_is_queued_is_taken_back_edited_and_sent(project: Project, columns: int, rows: int) -> None:
     script = [{"text": "slow answer", "chunk": 1, "delay": 0.1}, {"text": "done"}]
-    with (
-        ScriptedServer(script) as server,
-        Terminal(project, server.url, columns=columns, rows=rows) as terminal,
-    ):
-        begin_of(terminal)
+    with at_prompt(project, columns, rows, script) as (server, terminal):
         terminal.send("go")
         terminal.until(lambda: len(server.chats) == 1)
         terminal.send("queued text")
@@ -220,15 +216,12 @@ def test_what_is_queued_is_taken_back_edited_and_sent(project: Project, columns:
         assert sent(server, terminal, 2) == "queued text edited"
 
 
+@pytest.mark.thorough
 @SIZES
 def test_a_megabyte_is_pasted_whole(project: Project, columns: int, rows: int) -> None:
     pasted = "".join(f"line {n} of a long text\n" for n in range(40_000))
     project.configure(runtime={"context_window": 2_000_000}, workflow={"require_todo_for_complex": False})
-    with (
-        ScriptedServer(ANSWERS) as server,
-        Terminal(project, server.url, columns=columns, rows=rows) as terminal,
-    ):
-        begin_of(terminal)
+    with at_prompt(project, columns, rows) as (server, terminal):
         data = f"\x1b[200~{pasted}\x1b[201~".encode()
         os.set_blocking(terminal.fd, False)
         deadline = time.monotonic() + 60
@@ -246,11 +239,7 @@ def test_a_megabyte_is_pasted_whole(project: Project, columns: int, rows: int) -
 
 @SIZES
 def test_a_paste_that_broke_off_is_ended_by_a_key(project: Project, columns: int, rows: int) -> None:
-    with (
-        ScriptedServer(ANSWERS) as server,
-        Terminal(project, server.url, columns=columns, rows=rows) as terminal,
-    ):
-        begin_of(terminal)
+    with at_prompt(project, columns, rows) as (server, terminal):
         terminal.type("\x1b[200~one\ntwo")
         terminal.pump(1.2)  # the silence after which a single key is a key
         assert "[pasted" not in terminal.screen
@@ -264,11 +253,7 @@ def test_a_paste_that_broke_off_is_ended_by_a_key(project: Project, columns: int
 def test_a_terminal_that_dies_in_the_middle_of_a_paste_ends_the_session(
     project: Project, columns: int, rows: int
 ) -> None:
-    with (
-        ScriptedServer(ANSWERS) as server,
-        Terminal(project, server.url, columns=columns, rows=rows) as terminal,
-    ):
-        begin_of(terminal)
+    with at_prompt(project, columns, rows) as (server, terminal):
         terminal.send("go")
         sent(server, terminal)
         terminal.type("draft \x1b[200~half of a sec")

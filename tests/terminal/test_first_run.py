@@ -37,7 +37,7 @@ def port_of(server: ScriptedServer) -> int:
     [
         ("y\n", True, "To keep it: export CODER_BASE_URL=http://127.0.0.1:"),
         ("是\n", True, "To keep it"),
-        ("\n", False, "`coder demo` shows a tour that needs no model"),
+        ("\n", False, "`coder demo`, a tour that needs no model"),
         ("", False, "Use it? [y/N] \n"),
     ],
     ids=["yes", "yes-in-chinese", "no", "end-of-input"],
@@ -142,8 +142,11 @@ def test_one_screen_says_what_to_set(project: Project, columns: int, rows: int) 
     with Terminal(project, columns=columns, rows=rows) as terminal:
         assert terminal.ended() == 2
         assert not terminal.paper.scrolled
-        for name in ("Welcome", "CODER_API_KEY", "CODER_BASE_URL", "  coder demo\n"):
+        for name in ("Welcome", "CODER_API_KEY", "CODER_BASE_URL", "config.json", "coder demo"):
             assert name in terminal.screen
+        given, _, rest = terminal.screen.partition("An export ends")
+        assert "coder demo" in rest  # which gives no model
+        assert "coder demo" not in given
     with Terminal(project, "", "--lang", "zh", columns=columns, rows=rows) as terminal:
         assert terminal.ended() == 2
         assert "欢迎" in terminal.screen

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from coder.terminal.local_commands import LOCAL, meant, run_local
+from coder.engine.setup import built_in_commands
+from coder.protocol.events import CommandDone
+from coder.terminal.local_commands import LOCAL, meant, run_local, with_local_help
 from coder.terminal.render.theme import Theme
 from coder.texts import Texts
 
@@ -34,6 +36,18 @@ def test_its_own_commands_have_their_line(name: str) -> None:
 @pytest.mark.parametrize("text", ["/help", "/help undo", "/help nothing", "/helpvim", "help vim"])
 def test_the_rest_is_the_engine_s_to_tell(text: str) -> None:
     assert run_local(text, Nobody(), Texts("en")) is None
+
+
+def test_the_everyday_commands_come_first_and_every_one_once() -> None:
+    event = CommandDone("help", text="of the engine\n\nKeys: …", ok=True)
+    first, others, keys = str(with_local_help(event, Texts("en"), 200).text).split("\n\n")
+    everyday, rest = (
+        [line.split()[0] for line in part.split("\n") if line.startswith("/")] for part in (first, others)
+    )
+    assert (first.split("\n")[0], others.split("\n")[0], keys) == ("Every day:", "And also:", "Keys: …")
+    assert everyday == ["/undo", "/diff", "/rewind", "/model", "/mode", "/resume", "/new", "/exit"]
+    assert rest[-1] == "/fork"
+    assert sorted([*everyday, *rest]) == sorted(f"/{name}" for name in [*built_in_commands(), *LOCAL])
 
 
 @pytest.mark.parametrize(

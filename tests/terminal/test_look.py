@@ -7,24 +7,33 @@ import subprocess
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from pty_kit import Terminal
-from talk_kit import Gate, says
+from repl_kit import Gate, says
 
+from coder.protocol.entries import Evidence
 from coder.protocol.events import (
+    ApprovalRequested,
+    ChatCompressed,
     Content,
+    Notice,
     SessionStarted,
     Thought,
     TodosChanged,
     ToolCallChanged,
+    ToolOutput,
     TurnEnded,
     VerifyChanged,
 )
 from coder.protocol.usage import Usage
+from coder.terminal.ask.rows import approval_lines
+from coder.terminal.render.event_lines import tool_lines
 from coder.terminal.render.recap import message_lines, session_lines
 from coder.terminal.render.theme import Theme, colour_depth
 from coder.terminal.render.transcript import Transcript
 from coder.terminal.render.width import line_width, plain
-from coder.texts import Texts
+from coder.terminal.state import PromptState, context_line
+from coder.texts import Phrase, Texts
 from kit import ScriptedServer
 from kit.calls import bash_step, call
 from kit.driving import Project
@@ -68,7 +77,8 @@ def test_a_turn(project: Project, columns: int, rows: int, lang: str, light: boo
         terminal.until(lambda: "[yolo]" in terminal.screen)
         terminal.send(MESSAGE)
         files = Texts(lang).say("view.files", n=2, names="a.py, b.py")
-        terminal.until(f"✓ read {files} · grep l")  # one row while nothing follows
+        begun = re.escape(f"✓ read {files[:-4]}")  # one row while nothing follows
+        terminal.until(lambda: re.search(begun + r".* · grep limit · ", terminal.text) is not None)
         name, hint = terminal.text.split("\n")[:2]
         assert re.fullmatch(r"coder · scripted · (/|…).*/project", name)
         assert len(name) <= columns  # the path is cut from the left
@@ -108,6 +118,17 @@ def test_yellow_is_a_question(project: Project) -> None:
         terminal.until(lambda: YELLOW.search(terminal.raw) is not None)
 
 
+def test_of_a_question_only_its_first_line_stays_yellow() -> None:
+    new = "--- /dev/null\n+++ b/a.py\n@@ -0,0 +1,90 @@\n" + "+x\n" * 90
+    edit = ApprovalRequested("1", "1", "write", new, "diff", [], can_always=False)
+    line = ApprovalRequested("1", "1", "bash", "touch x\n" * 90, "command", [], can_always=False)
+    for event, heads in ((edit, True), (edit, False), (line, False)):
+        head, *others = approval_lines(event, Texts("en"), 80, 20, heads=heads, keys=True)
+        assert [style for style, _ in head] == ["ask"]
+        assert any(mark in plain(row) for row in others for mark in ("more lines", "scroll up"))
+        assert not any(style == "ask" for row in others for style, _ in row)
+
+
 READ, LIST = ToolCallChanged("1", "read", "success", "a"), ToolCallChanged("2", "list", "success", "d")
 
 
@@ -129,6 +150,47 @@ def test_look_ups_wait_in_the_live_region_until_something_else_follows() -> None
         *("✓ read a · 0.0s", "✓ list d · 0.0s", "", "  hm", "", "✗ read gone · no such file · 0.0s"),
     ]
     assert page.live(5) == []
+
+
+def test_each_look_up_has_its_share_of_the_row() -> None:
+    page = transcript(50)
+    for n in range(4):
+        page.handle(ToolCallChanged(str(n), "read", "success", f"src/package/module_{n}.py"))
+    page.handle(ToolCallChanged("5", "grep", "success", "limit"))
+    (row,) = page.live(5)
+    assert plain(row).startswith("✓ read 4 files: src/")
+    assert plain(row).endswith("… · grep limit · 0.0s")
+    assert line_width(row) <= 50
+
+
+@pytest.mark.parametrize(("lines", "end"), [(29, []), (900, ["  └ 900 lines · exit 3"])])
+def test_a_long_output_ends_with_its_outcome(lines: int, end: list[str]) -> None:
+    ran = ToolCallChanged("1", "bash", "error", "make", Phrase("tool.exit", code=3), "x\n" * lines, "output")
+    page = transcript()
+    page.handle(ran)
+    rows = [plain(row) for row in page.drain(5)]
+    assert rows[0] == "✗ run make · exit 3 · 0.0s"
+    assert [row for row in rows[1:] if "│ x" not in row and "not shown" not in row] == end
+    page.handle(replace(ran, detail="x\n" * 30 + "[… 70 lines (140 bytes) left out …]\n" + "x\n" * 30))
+    assert plain(page.drain(5)[-1]) == "  └ 130 lines · exit 3"
+
+
+def test_every_row_of_a_long_line_has_the_bar() -> None:
+    words, path = "one two three four five six", "/a/path/that/is/longer/than/a/row"
+    ran = ToolCallChanged("1", "bash", "success", "x", "", f"{words}\n{path}", "output")
+    assert [plain(row) for row in tool_lines(ran, Texts("en"), 20)[1:]] == [
+        "  │ one two three",
+        "  │ four five six",
+        f"  │ {path}",
+    ]
+
+
+def test_a_compaction_that_was_asked_for_is_told_by_its_reply() -> None:
+    page = transcript()
+    page.handle(ChatCompressed(9000, 100, "so", forced=True))
+    assert page.drain(5) == []
+    page.handle(ChatCompressed(9000, 100, "so"))
+    assert [plain(row) for row in page.drain(5)] == ["(older history summarised: 9,000 → 100 tokens)"]
 
 
 def test_without_a_live_region_nothing_waits() -> None:
@@ -260,3 +322,55 @@ def test_no_word_of_a_verification_is_broken() -> None:
     rows = page.drain(0)
     assert all(line_width(row) <= 44 for row in rows)
     assert plain(rows[-1]).endswith("incomprehensibly")
+
+
+def test_live_output_is_not_that_of_the_row_above() -> None:
+    page = transcript()
+    page.handle(ToolCallChanged("1", "edit", "success", "a.py"))
+    page.handle(ToolOutput("2", "\n\nstep 1\n"))
+    assert [plain(row) for row in page.live(5)] == ["", "  │ step 1"]
+
+
+def test_output_does_not_begin_with_empty_rows() -> None:
+    event = ToolCallChanged("1", "bash", "success", "x", detail="\n\none\n\ntwo\n", detail_kind="output")
+    assert [plain(row) for row in tool_lines(event, Texts("en"), 80)[1:]] == ["  │ one", "  │ ", "  │ two"]
+
+
+def test_the_size_of_a_patch_looks_as_that_of_an_edit() -> None:
+    said = Phrase("tool.patched", n=2, added=12, deleted=1)
+    [row] = tool_lines(ToolCallChanged("1", "patch", "success", "a, b", said), Texts("en"), 80)
+    assert plain(row) == "✓ patch a, b · 2 files +12 −1 · 0.0s"
+    assert ("good", " +12") in row
+
+
+def test_a_context_that_is_not_known_yet_is_not_zero() -> None:
+    assert plain(context_line(PromptState("m", "default"), Texts("en"))) == "context: … tokens · model: m"
+
+
+def test_evidence_hangs_below_its_mark() -> None:
+    page = transcript(44)
+    page.handle(Notice(f"Verified: {'word ' * 20}", evidence=Evidence()))
+    first, *others = [plain(row) for row in page.drain(0)]
+    assert others
+    assert first[1] == " "
+    assert all(row.startswith("  ") for row in others)
+
+
+@pytest.mark.parametrize("sentence", ["The server 1.2 failed (503).", "模型服务出错（503）。"])
+def test_a_retry_says_whole_sentences(sentence: str) -> None:
+    page = transcript()
+    reason = f"{sentence} The server said: {'busy ' * 20}"
+    page.handle(Notice(Phrase("model.retry", reason=reason, attempt=1, wait="1")))
+    [row] = page.live(5)
+    assert plain(row) == f"↻ failed once · {sentence}"
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_a_session_in_the_home_folder_begins_with_a_warning(project: Project, lang: str) -> None:
+    hint, warning = (Texts(lang).say(f"view.{name}") for name in ("hint", "home"))
+    url = "http://127.0.0.1:1/v1"
+    with Terminal(project, url, "--lang", lang, columns=120) as terminal:
+        terminal.until(lambda: f"{hint}\n\n" in terminal.screen)
+        assert warning not in terminal.screen
+    with Terminal(project, url, "--lang", lang, columns=120, HOME=str(project.cwd)) as terminal:
+        terminal.until(lambda: f"{hint}\n{warning}\n\n" in terminal.screen)

@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
-from pty_kit import Terminal
-from talk_kit import Gate, says, squeezed
+from pty_kit import ENTER, Terminal
+from repl_kit import Gate, says, squeezed
 
 from kit import ScriptedServer
 from kit.calls import bash, call, edit
@@ -36,6 +36,7 @@ def pager(project: Project, *, waits: bool = False) -> Path:
     return project.home / "paged"
 
 
+@pytest.mark.thorough
 @SCREENS
 def test_the_whole_transcript_is_in_the_pager_at_rest_and_while_it_works(
     project: Project, columns: int, rows: int, lang: str, theme: str
@@ -99,6 +100,7 @@ def test_what_is_being_written_is_in_it_and_the_terminal_comes_back(project: Pro
         terminal.until(lambda: terminal.prompt.endswith("typed after"))
 
 
+@pytest.mark.thorough
 @SCREENS
 def test_a_resumed_session_shows_its_conversation(
     project: Project, columns: int, rows: int, lang: str, theme: str
@@ -130,3 +132,61 @@ def test_a_resumed_session_shows_its_conversation(
         assert places == sorted(places)
         assert "owned" not in terminal.paper.titles
         assert text.count(squeezed("It is two now.")) == 1
+
+
+def test_what_stands_below_the_prompt_again_is_worth_it(project: Project) -> None:
+    """Calls as they were, refusals as the person's; not how things stood at the time."""
+    calls = [{"calls": [bash("echo made > a")]}, {"calls": [bash("touch b")]}, {"text": "finished"}]
+    rows = re.compile(r"(?m)^[✓✗] run .*(?= · \d)")
+    with ScriptedServer(calls) as server, Terminal(project, server.url, rows=40) as terminal:
+        terminal.until_idle()
+        terminal.send("go")
+        terminal.until(lambda: "Allow?" in terminal.screen)
+        terminal.type("y")
+        terminal.until(lambda: "│ touch b" in terminal.screen and "Allow?" in terminal.screen)
+        terminal.type("n")
+        terminal.until(lambda: "No, because" in terminal.screen)
+        terminal.type("not here" + ENTER)
+        terminal.until("finished")
+        terminal.until_idle()
+        live = rows.findall(terminal.text)
+        terminal.send("/status")
+        terminal.until("preset balanced")
+        terminal.until_idle()
+    assert live == ["✓ run echo made > a · exit 0", "✗ run touch b · refused by you"]
+    with ScriptedServer([]) as server, Terminal(project, server.url, "--continue", rows=40) as terminal:
+        terminal.until("› /status\n(not shown again)\n")
+        terminal.until_idle()
+        assert rows.findall(terminal.text) == [live[0], f"{live[1]}: not here"]
+        assert "preset balanced" not in terminal.text
+
+
+def test_look_ups_say_the_same_when_a_session_is_shown_again(project: Project) -> None:
+    project.write("a.py", "def f(x):\n    return x\n")
+    project.write("empty.py", "")
+    calls = [
+        call("read", path="a.py"),
+        call("read", path="a.py", limit=1),
+        call("read", path="empty.py"),
+        call("read", path="."),
+        call("list"),
+        call("glob", pattern="*.py"),
+        call("grep", pattern="def|return"),
+        call("grep", pattern="nowhere"),
+    ]
+    script = [*({"calls": [one]} for one in calls), {"text": "finished"}]
+    rows = re.compile(r"(?m)^✓ (?:read|list|glob|grep) .*(?= · \d)")
+    with ScriptedServer(script) as server, Terminal(project, server.url, rows=40) as terminal:
+        terminal.until_idle()
+        terminal.send("look")
+        terminal.until("finished")
+        terminal.until_idle()
+        live = rows.findall(terminal.text)
+        assert len(live) == len(calls)
+        assert "✓ grep def|return · 2 matches in 1 file" in live
+        terminal.send("/exit")
+        terminal.ended()
+    with ScriptedServer([]) as server, Terminal(project, server.url, "--continue", rows=40) as terminal:
+        terminal.until("finished")
+        terminal.until_idle()
+        assert rows.findall(terminal.text) == live

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from pty_kit import DOWN, ENTER, ESC, UP, Terminal
-from talk_kit import Gate, says
+from repl_kit import Gate, says
 
 from kit import ScriptedServer
 from kit.driving import Project

@@ -8,12 +8,13 @@ import subprocess
 
 import pytest
 from pty_kit import ANSWERS, DOWN, ENTER, ESC, TAB, Terminal, sent
-from talk_kit import SIZES, says
+from repl_kit import SIZES, says
 
 from kit import ScriptedServer
 from kit.driving import Project
 
 
+@pytest.mark.thorough
 @SIZES
 def test_the_slash_menu_is_fuzzy_and_escape_closes_it(project: Project, columns: int, rows: int) -> None:
     with (
@@ -106,6 +107,7 @@ def test_theme(project: Project, columns: int, rows: int) -> None:
         terminal.until("no theme pink")
 
 
+@pytest.mark.thorough
 @SIZES
 def test_a_long_diff_goes_through_the_pager_and_a_short_one_does_not(
     project: Project, columns: int, rows: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from modes_kit import LEFT, RIGHT, below, shows
 from pty_kit import ANSWERS, BACKSPACE, CTRL_C, DOWN, ENTER, ESC, UP, Terminal, messages, sent
-from talk_kit import Gate
+from repl_kit import Gate
 
 from kit import ScriptedServer
 from kit.driving import Project

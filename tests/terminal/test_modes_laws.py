@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from modes_kit import definition, listed, rendered, state
@@ -107,6 +108,7 @@ def test_what_is_typed_is_what_is_set(text: str) -> None:
     assert field.text == text
 
 
+@pytest.mark.thorough
 @given(
     VARIABLES, st.lists(TEXT, max_size=5), st.lists(KEYS, max_size=25), st.integers(8, 90), st.integers(1, 30)
 )
@@ -126,6 +128,7 @@ def test_a_form_takes_any_key_and_fits_any_screen(
     assert set(form.values) == {variable.name for variable in variables}
 
 
+@pytest.mark.thorough
 @given(
     st.lists(VARIABLES, min_size=1, max_size=4),
     st.lists(KEYS, max_size=30),

@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import pytest
 from pty_kit import ANSWERS, DOWN, ENTER, TAB, Terminal, messages, sent
-from talk_kit import Gate
+from repl_kit import Gate
 
 from kit import ScriptedServer
 from kit.driving import Project
@@ -128,6 +129,7 @@ def test_a_shadowed_row_says_what_choosing_it_runs(project: Project) -> None:
 PACKAGE = "[coder.commands]\nhello = loud_tools:hello\nstatus = loud_tools:hello\nzebra = loud_tools:hello\n"
 
 
+@pytest.mark.thorough
 def test_commands_of_servers_and_packages(project: Project) -> None:
     """Prompts of a server with description and arguments; of a package by name. Where a built-in command
     or a mode has the name, that alone is there."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from pty_kit import CTRL_D, Terminal
-from talk_kit import says
+from repl_kit import says
 
 import coder
 from kit import ScriptedServer
@@ -23,6 +23,7 @@ def library(tmp_path: Path) -> Path:
     return Path(shutil.copytree(HERE, tmp_path / "lib" / "coder"))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("lang", ["en", "zh"])
 def test_a_removed_package_ends_the_turn_with_a_sentence(project: Project, library: Path, lang: str) -> None:
     with (
@@ -45,6 +46,7 @@ def test_a_removed_package_ends_the_turn_with_a_sentence(project: Project, libra
         assert "Traceback" not in terminal.text
 
 
+@pytest.mark.thorough
 def test_an_error_of_the_screen_is_told_once_and_the_turn_goes_on(project: Project, library: Path) -> None:
     (library / "terminal/render/diffs.py").write_text("raise RuntimeError('bent')\n")
     project.write("a.py", "limit = 1\n")

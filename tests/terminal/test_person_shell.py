@@ -7,7 +7,7 @@ import sys
 
 import pytest
 from pty_kit import CTRL_C, ENTER, ESC, Terminal
-from talk_kit import cancelled_line
+from repl_kit import cancelled_line
 
 from coder.process.on_terminal import ScreenFilter
 from kit import ScriptedServer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from pty_kit import DOWN, ENTER, ESC, UP, Terminal, messages
-from talk_kit import says
+from repl_kit import says
 
 from kit import ScriptedServer
 from kit.calls import write
@@ -17,7 +17,7 @@ SCREENS = pytest.mark.parametrize(
 )
 SAY = {
     "en": {
-        "hint": "go back to before it",
+        "hint": "go back, files too",
         "resume": "resume",
         "search": "search>",
         "nothing": "nothing found",
@@ -34,6 +34,7 @@ def rows_of(terminal: Terminal) -> list[str]:
     return lines[at + 1 :]
 
 
+@pytest.mark.thorough
 @SCREENS
 def test_going_back_to_an_earlier_message(
     project: Project, columns: int, rows: int, lang: str, theme: str
@@ -72,8 +73,9 @@ def test_going_back_to_an_earlier_message(
         terminal.type(ESC)
         terminal.until(lambda: says(terminal, SAY[lang]["hint"]))
         terminal.until(lambda: any("b.txt" in row for row in rows_of(terminal)))  # what its turn changed
-        first, second = rows_of(terminal)[:2]
+        first, second, *others = rows_of(terminal)
         assert first.startswith("› make b and more")
+        assert not any("›" in row for row in others)  # which would look like a second choice
         assert second.startswith("  make a")
         terminal.type("make a")
         terminal.until(lambda: rows_of(terminal)[0].startswith("› make a"))
@@ -132,6 +134,28 @@ def test_choosing_a_session(project: Project, columns: int, rows: int, lang: str
         terminal.send("go")
         terminal.until("went on")
     assert messages(server) == ["look at the parser", "go"]
+
+
+@pytest.mark.parametrize(("lang", "title"), [("en", "before which message?"), ("zh", "哪条消息之前")])
+def test_the_conversation_alone_goes_back(project: Project, lang: str, title: str) -> None:
+    script = [{"calls": [write("a.txt", "one\n")]}, {"text": "answer one"}]
+    with (
+        ScriptedServer(script) as server,
+        Terminal(project, server.url, "--mode", "yolo", "--lang", lang, columns=44, rows=20) as terminal,
+    ):
+        terminal.until_idle()
+        terminal.send("make a")
+        terminal.until("answer one")
+        terminal.until_idle()
+        terminal.send("/rewind conversation")
+        terminal.until(lambda: SAY[lang]["search"] in terminal.screen and "› make a" in rows_of(terminal)[0])
+        above = terminal.screen.split(SAY[lang]["search"])[0].rstrip()
+        assert title in above.split("\n")[-1]
+        assert any(row.endswith("取消" if lang == "zh" else "Esc cancel") for row in rows_of(terminal))
+        terminal.type(ENTER)
+        terminal.until(lambda: "make a" in terminal.prompt)
+        assert (project.cwd / "a.txt").exists()
+    assert project.of_type("rewind")[0]["meta"]["before"] == 1
 
 
 def test_without_a_terminal_the_sessions_are_listed(project: Project) -> None:

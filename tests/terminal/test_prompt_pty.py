@@ -7,12 +7,13 @@ import stat
 
 import pytest
 from pty_kit import ANSWERS, BACKSPACE, CTRL_C, CTRL_D, DOWN, ENTER, ESC, UP, Terminal, messages, sent
-from talk_kit import SIZES, says
+from repl_kit import SIZES, says
 
 from kit import ScriptedServer
 from kit.driving import Project
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("columns", "rows"), [(80, 24), (40, 10), (200, 50)])
 def test_prompt_lines_and_a_turn(project: Project, columns: int, rows: int) -> None:
     with (
@@ -127,6 +128,7 @@ def test_emacs_keys(project: Project, columns: int, rows: int) -> None:
         assert sent(server, terminal) == "done"
 
 
+@pytest.mark.thorough
 @SIZES
 def test_history_across_sessions_private_to_the_project(project: Project, columns: int, rows: int) -> None:
     with ScriptedServer(ANSWERS) as server:
@@ -212,6 +214,7 @@ def test_a_pasted_line_goes_in_as_it_is_and_its_escapes_inert(project: Project) 
         assert sent(server, terminal).startswith("short ")
 
 
+@pytest.mark.thorough
 @SIZES
 def test_a_long_line_is_collapsed_too(project: Project, columns: int, rows: int) -> None:
     with (

@@ -6,7 +6,7 @@ import re
 
 import pytest
 from pty_kit import Terminal
-from talk_kit import says, squeezed
+from repl_kit import says, squeezed
 
 from kit import ScriptedServer
 from kit.calls import bash_step
@@ -65,6 +65,7 @@ def test_what_cannot_be_seen_is_shown_and_told(project: Project, columns: int, r
         terminal.until("finished")
 
 
+@pytest.mark.thorough
 @SCREENS
 def test_it_says_how_many_lines_are_on_the_screen(
     project: Project, columns: int, rows: int, lang: str

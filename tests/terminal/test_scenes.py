@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from pty_kit import DOWN, ENTER, ESC, UP, Terminal
-from talk_kit import Gate, squeezed
+from repl_kit import Gate, squeezed
 
 from coder.texts import Texts
 from kit import ScriptedServer
@@ -154,11 +154,11 @@ class Visit:
         assert self.terminal.screen.count("↻ " + self.say("view.retry", n=1)) == 1
 
     def folds_a_paste(self) -> None:
-        self.terminal.paste(f"alpha\nbeta\n{self.name}")
+        self.terminal.paste(f"alpha\nbeta\n3\n4\n5\n{self.name}")
         self.terminal.type(ENTER)
         self.answered("pasted")
         self.terminal.type(UP)
-        self.terminal.until(lambda: self.terminal.screen.endswith("> " + self.say("terminal.pasted", n=3)))
+        self.terminal.until(lambda: self.terminal.screen.endswith("> " + self.say("terminal.pasted", n=6)))
         self.terminal.type(CTRL_U)
         self.idle()
 
@@ -200,6 +200,7 @@ def steps(gates: dict[str, Gate]) -> Iterator[Any]:
         yield {"text": f"pasted{columns}"}
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(shutil.which("less") is None, reason="it is the pager")
 @pytest.mark.parametrize(("lang", "light"), [("en", False), ("zh", True)], ids=["en dark", "zh light"])
 def test_a_session_at_three_sizes(project: Project, lang: str, light: bool) -> None:

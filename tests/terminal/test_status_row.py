@@ -12,12 +12,15 @@ from coder.engine.call_progress import CallProgress
 from coder.model.base import CallDelta
 from coder.protocol.events import (
     AnyEvent,
+    ApprovalRequested,
+    ApprovalResolved,
     CallWriting,
     ChatCompressed,
     Content,
     Finished,
     ModelProgress,
     Notice,
+    Thought,
     ToolCallChanged,
 )
 from coder.terminal.render.status_row import busy_line, short_number
@@ -62,7 +65,39 @@ def test_it_says_what_is_happening() -> None:
     assert row(Finished("tool_calls", 2140), seconds=75) == (
         "waiting for the model · 1m 15s · 2.1k tokens · esc stops · ctrl+s steers"
     )
+    assert row(Content("so"), Finished("stop", 7)).startswith("finishing · 0s · 7 tokens")
+    assert row(Content("so"), LONG, Finished("stop", 7)).startswith("waiting for the model · 0s · 7 tokens")
     assert row(LONG, Finished("stop", 7)).startswith("waiting for the model · 0s · 7 tokens")
+
+
+def test_the_time_that_a_question_waited_is_not_the_turn_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    state = PromptState(model="m", mode="default")
+    input_sent(state)
+    now[0] += 3
+    apply_event(state, ApprovalRequested("a", "c", "bash", "touch x", "command", [], can_always=False))
+    now[0] += 60
+    apply_event(state, ApprovalResolved("a", "yes"))
+    now[0] += 4
+    assert " · 7s" in plain(busy_line(state, Texts("en"), 80))
+
+
+def test_the_spinner_says_what_the_model_is_at() -> None:
+    state = PromptState(model="m", mode="default")
+    input_sent(state)
+    said = []
+    for event in (
+        None,
+        Thought("hm"),
+        Content("well"),
+        ToolCallChanged("1", "read", "scheduled", "a"),
+        Content("so"),
+    ):
+        if event is not None:
+            apply_event(state, event)
+        said.append(Texts("en").say(state.status_key))
+    assert said == ["waiting for the model", "thinking", "answering", "waiting for the model", "answering"]
 
 
 def test_where_it_is_narrow_the_important_part_stays() -> None:

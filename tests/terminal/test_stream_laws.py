@@ -46,6 +46,7 @@ def streamed(text: str, step: int, widths: list[int], paint: flow.Paint = markdo
 WIDTHS = st.lists(st.integers(12, 120), min_size=1, max_size=5)
 
 
+@pytest.mark.thorough
 @given(st.lists(st.integers(3, 60), min_size=1, max_size=5), st.integers(1, 60), WIDTHS)
 def test_every_word_once_and_in_order_whatever_the_width_does(
     sizes: list[int], step: int, widths: list[int]
@@ -73,6 +74,7 @@ def test_thoughts_lose_nothing_either(text: str, step: int, widths: list[int]) -
     assert "".join(shown.split()) == "".join(text.split())
 
 
+@pytest.mark.thorough
 @given(WELL_FORMED, st.integers(1, 40), st.integers(10, 60))
 def test_rows_and_their_styles_do_not_depend_on_how_the_text_arrives(
     text: str, step: int, width: int
@@ -240,6 +242,7 @@ SOURCES: dict[str, Callable[[int], str]] = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", SOURCES)
 def test_work_grows_with_the_text_and_not_with_its_square(name: str, work: Work) -> None:
     half, whole = work(SOURCES[name](250)), work(SOURCES[name](500))

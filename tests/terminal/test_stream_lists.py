@@ -65,6 +65,7 @@ def whole(text: str, width: int) -> list[Line]:
     return [*flow.feed(text, width), *flow.finish(width)]
 
 
+@pytest.mark.thorough
 @given(st.randoms(use_true_random=False), st.sampled_from([20, 30, 40, 80]))
 def test_it_is_as_if_it_had_come_whole(random: Random, width: int) -> None:
     text = written(random)

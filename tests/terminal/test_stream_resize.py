@@ -136,7 +136,7 @@ class Window(Terminal):
         return False
 
 
-class Held(dict[str, Any]):
+class PausedTurn(dict[str, Any]):
     """A turn of the script whose text stops behind `last`, until it is released."""
 
     def __init__(self, text: str, last: str) -> None:
@@ -152,6 +152,7 @@ class Held(dict[str, Any]):
         return super().__getitem__(key)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "sizes",
     [
@@ -167,7 +168,7 @@ def test_everything_stands_there_once(project: Project, sizes: list[tuple[int, i
     (columns, rows), *others = sizes
     # In the code, before the table: that is a live row each until it ends, and a screen of fewer rows pushes
     # live rows into the scrollback, where nobody can take them back.
-    turn = Held(answer, "w0055x")
+    turn = PausedTurn(answer, "w0055x")
     with ScriptedServer([turn]) as server, Window(project, server.url, columns, rows) as window:
         window.until_idle()
         window.send("go")

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 from pty_kit import Terminal
-from talk_kit import WRITE, many
+from repl_kit import WRITE, many
 
 from coder.engine.engine import Engine
 from coder.engine.setup import Options, open_agent, provider_of, read_settings

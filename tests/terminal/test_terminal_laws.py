@@ -112,6 +112,7 @@ WELL_FORMED = st.lists(
 ).map("\n\n".join)
 
 
+@pytest.mark.thorough
 @given(WELL_FORMED, st.integers(1, 40), st.integers(10, 60))
 def test_a_flow_hands_over_the_same_rows_whether_or_not_it_is_watched(
     text: str, step: int, width: int

@@ -17,6 +17,7 @@ def squeezed(text: str) -> str:
     return "".join(re.sub(r"(?m)^[│┊] ", "", text).split())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("columns", [80, 40])
 def test_asked_once_and_again_where_something_changed(project: Project, columns: int) -> None:
     project.write(
@@ -94,7 +95,8 @@ def test_the_command_shows_every_value_whole(project: Project) -> None:
 
 def test_what_was_typed_before_the_question_is_no_answer(project: Project) -> None:
     project.write(".coder/config.json", '{"permission": {"preset": "yolo"}}')
-    with ScriptedServer(ANSWERS) as server, Terminal(project, server.url) as terminal:
+    # Cold, so that it surely takes longer to ask than this process to type.
+    with ScriptedServer(ANSWERS) as server, Terminal(project, server.url, cold=True) as terminal:
         terminal.type("y" + ENTER)
         terminal.until("[y/N]")
         terminal.type("n" + ENTER)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from pty_kit import CTRL_C, ESC, Terminal, messages
-from talk_kit import SIZES, WRITE, Gate, many, says
+from repl_kit import SIZES, WRITE, Gate, many, says
 
 from kit import ScriptedServer
 from kit.calls import bash_step
@@ -14,6 +15,7 @@ from kit.driving import Project
 TODOS = [{"content": "write it", "status": "completed"}, {"content": "test it", "status": "in_progress"}]
 
 
+@pytest.mark.thorough
 @SIZES
 def test_tool_calls_are_one_line_each_with_diff_output_or_todos_below(
     project: Project, columns: int, rows: int
@@ -124,6 +126,7 @@ def test_keys_are_taken_while_ten_thousand_events_arrive(project: Project) -> No
         assert "paragraph 3999" not in terminal.text
 
 
+@pytest.mark.thorough
 @SIZES
 def test_a_message_that_is_too_long_goes_back_to_the_editor(
     project: Project, columns: int, rows: int

@@ -6,7 +6,7 @@ import termios
 
 import pytest
 from pty_kit import Terminal, messages
-from talk_kit import WRITE, Gate
+from repl_kit import WRITE, Gate
 
 from kit import ScriptedServer
 from kit.driving import Project

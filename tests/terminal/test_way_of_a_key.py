@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from pty_kit import Terminal
 
 from kit import ScriptedServer
@@ -11,6 +12,7 @@ from kit.driving import Project
 from kit.ways import follow, traced
 
 
+@pytest.mark.thorough
 def test_a_keystroke(project: Project) -> None:
     environment: dict[str, Any] = {**traced(project)}
     with ScriptedServer([]) as server, Terminal(project, server.url, **environment) as terminal:

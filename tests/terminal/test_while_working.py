@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from pty_kit import ENTER, ESC, Terminal, messages
-from talk_kit import Gate, says
+from repl_kit import Gate, says
 
 from kit import ScriptedServer
 from kit.driving import Project
@@ -18,6 +18,7 @@ SCREENS = pytest.mark.parametrize(
 LIST = {"calls": [{"name": "list", "arguments": {}}]}
 
 
+@pytest.mark.thorough
 @SCREENS
 def test_questions_to_the_session_are_answered_while_it_works(
     project: Project, columns: int, rows: int, lang: str
@@ -52,8 +53,10 @@ def test_shift_tab_cycles_the_mode_at_rest_and_while_it_works(project: Project) 
         for mode in ("auto-edit", "plan", "default"):
             terminal.type(SHIFT_TAB)
             terminal.until(lambda m=mode: f"[{m}]" in terminal.prompt)  # type: ignore[misc] # bound at once
+            assert f"Operating mode: {mode}. " in terminal.screen  # and what that means, until the next key
         terminal.send("go")
         terminal.until(lambda: len(server.chats) == 1)
+        assert "Operating mode" not in terminal.text
         terminal.type(SHIFT_TAB)
         terminal.until(lambda: "[auto-edit]" in terminal.prompt)
         gate.open()
@@ -70,6 +73,23 @@ def test_a_message_reaches_the_model_at_its_next_step(project: Project) -> None:
         terminal.until(lambda: terminal.screen.endswith("> use tabs"))
         terminal.type(CTRL_S)
         terminal.until(lambda: terminal.prompt.rstrip().endswith(">"))
+        gate.open()
+        terminal.until("finished")
+        terminal.until_idle()
+    assert len(server.chats) == 2
+    assert messages(server)[-1] == "use tabs"
+
+
+def test_a_queued_message_can_still_be_sent_with_the_next_step(project: Project) -> None:
+    gate = Gate(LIST)
+    with ScriptedServer([gate, {"text": "finished"}]) as server, Terminal(project, server.url) as terminal:
+        terminal.until_idle()
+        terminal.send("go")
+        terminal.until(lambda: len(server.chats) == 1)
+        terminal.send("use tabs")
+        terminal.until("takes it back): use tabs")
+        terminal.type(CTRL_S)
+        terminal.until("with the next step: use tabs")
         gate.open()
         terminal.until("finished")
         terminal.until_idle()
@@ -144,6 +164,7 @@ def test_a_mode_named_while_it_works_holds_at_once(project: Project) -> None:
         terminal.until(lambda: len(server.chats) == 1)
         terminal.send("/auto-edit")
         terminal.until(lambda: "[auto-edit]" in terminal.prompt)
+        terminal.until("› /auto-edit\nOperating mode: auto-edit. Edits are made without asking")
         gate.open()
         terminal.until("finished")
     assert (project.cwd / "new.txt").read_text() == "x"

@@ -21,7 +21,6 @@ _WAYS = {
     "key": f"export {KNOWN[0].key_variable}=…",
     "server": f"export CODER_BASE_URL={LOCAL_EXAMPLE}",
     "local": "coder local",
-    "demo": "coder demo",
 }
 _OTHER_KEYS = ", ".join(["CODER_API_KEY", *(known.key_variable for known in KNOWN[1:3])])
 _CONNECT_SECONDS = 0.2
@@ -36,7 +35,9 @@ def first_run(options: Options, settings: Settings, renderer: PlainRenderer) -> 
     for way, command in _WAYS.items():
         renderer.line(f"  {renderer.palette.paint('strong', command)}")
         renderer.paragraph(say(f"first.way_{way}", keys=_OTHER_KEYS), margin=4)
-    offered = False
+    renderer.line("")
+    renderer.paragraph(say("first.keep"))
+    renderer.paragraph(say("first.demo"))
     for port, name in USUAL_PORTS:
         url = f"http://127.0.0.1:{port}/v1"
         if not (_listens(port) and _is_a_model_server(url)):
@@ -48,14 +49,9 @@ def first_run(options: Options, settings: Settings, renderer: PlainRenderer) -> 
             return msgspec.structs.replace(options, base_url=url)
         if wanted is None:
             return None
-        offered = True
     if find_spec("xllamacpp") is not None:
         renderer.line("")
-        if chosen := _own_model(options, settings, renderer):
-            return chosen
-        offered = True
-    if offered:
-        renderer.paragraph(say("first.demo"))
+        return _own_model(options, settings, renderer)
     return None
 
 

@@ -113,7 +113,7 @@ class LineRepl:
         """The conversation of a resumed session."""
         from coder.terminal.render.recorded import RecordedEvents, Typed
 
-        for told in RecordedEvents().all(self.engine.view.history()):
+        for told in RecordedEvents(brief=True).all(self.engine.view.history()):
             if isinstance(told, Typed):
                 for line in message_lines(told.text, shutil.get_terminal_size().columns):
                     self.renderer.line(plain(line).rstrip())

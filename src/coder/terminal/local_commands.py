@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -19,6 +19,7 @@ from coder.texts import Texts
 _ROOM_FOR_HELP = 24
 _WIDEST_USAGE = 28  # columns before it; what is longer has a row of its own
 _BARE_WORDS = {"help": "/help", "exit": "/exit", "quit": "/quit", ":q": "/quit"}
+_EVERYDAY = ("undo", "diff", "rewind", "model", "mode", "resume", "new", "exit")  # first in /help
 LOCAL = {"vim": "", "theme": "[dark|light|none]", "copy": ""}
 
 
@@ -91,19 +92,35 @@ def _every_command() -> list[tuple[str, str]]:
 def with_local_help(event: CommandDone, texts: Texts, columns: int) -> CommandDone:
     """The engine's `/help` with the local commands added, laid out for this width. The engine's text on keys
     follows after a blank line."""
-    rows = [(f"/{name} {hint}".rstrip(), texts.say(f"help.{name}")) for name, hint in _every_command()]
-    width = min(max(len(usage) for usage, _ in rows), _WIDEST_USAGE)
+    usages = {name: f"/{name} {hint}".rstrip() for name, hint in _every_command()}
+    width = min(max(map(len, usages.values())), _WIDEST_USAGE)
+    everyday = [name for name in _EVERYDAY if name in usages]
+    rest = sorted(usages.keys() - set(everyday), key=lambda name: (name == "fork", [*usages].index(name)))
+    lines = [
+        texts.say("help.everyday"),
+        *_rows(usages, everyday, width, texts, columns),
+        "",
+        texts.say("help.rest"),
+        *_rows(usages, rest, width, texts, columns),
+    ]
+    _, blank, keys = texts.of(event.text).partition("\n\n")
+    return msgspec.structs.replace(event, text="\n".join(lines) + blank + keys)
+
+
+def _rows(
+    usages: Mapping[str, str], names: Sequence[str], width: int, texts: Texts, columns: int
+) -> list[str]:
     roomy = columns >= width + _ROOM_FOR_HELP
     lines: list[str] = []
-    for usage, about in rows:
+    for name in names:
+        usage, about = usages[name], texts.say(f"help.{name}")
         line = f"{usage.ljust(width) if roomy else usage}  {about}"
         margin = " " * (width + 2 if roomy else 4)
         if roomy and len(usage) > width:
             lines.append(usage)
             line = f"{margin}{about}"
         lines += [plain(row) for row in wrap([("", line)], columns, rest=[("", margin)])]
-    _, blank, keys = texts.of(event.text).partition("\n\n")
-    return msgspec.structs.replace(event, text="\n".join(lines) + blank + keys)
+    return lines
 
 
 class BuiltIn(msgspec.Struct, frozen=True):

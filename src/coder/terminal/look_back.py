@@ -33,6 +33,7 @@ from coder.terminal.render.transcript import Transcript
 from coder.terminal.render.width import Line, clip
 from coder.texts import Texts, one_line
 
+CHOOSING = ("/resume", "/rewind", "/rewind conversation", "/rewind force")  # open a list
 _UNFOLDED = 1 << 30  # lines of an output
 _SESSIONS = 300
 _FOUND = 30  # by a full-text search
@@ -42,15 +43,20 @@ _SLICE_SECONDS = 0.02  # of rendering before keys are handled
 
 
 class EarlierMessages:
-    """A `PickSource` of the messages that the conversation can be taken back to."""
+    """A `PickSource` of the messages that the conversation can be taken back to; with `alone`, without the
+    files."""
 
-    def __init__(self, engine: Engine, texts: Texts) -> None:
-        self._view, self._texts = engine.view, texts
+    def __init__(self, engine: Engine, texts: Texts, *, alone: bool) -> None:
+        self._view, self._texts, self._alone = engine.view, texts, alone
         self._messages: dict[str, EarlierMessage] = {}
 
     @property
+    def title(self) -> str:
+        return self._texts.say("rewind.which")
+
+    @property
     def hint(self) -> str:
-        return self._texts.say("terminal.pick_message")
+        return self._texts.say("terminal.pick_message_alone" if self._alone else "terminal.pick_message")
 
     def items(self) -> list[PickItem]:
         self._messages = {str(one.turn): one for one in reversed(self._view.messages())}
@@ -77,6 +83,10 @@ class EarlierSessions:
 
     def __init__(self, engine: Engine, texts: Texts) -> None:
         self._view, self._texts = engine.view, texts
+
+    @property
+    def title(self) -> str:
+        return self._texts.say("terminal.pick_which_session")
 
     @property
     def hint(self) -> str:
@@ -109,13 +119,25 @@ class EarlierSessions:
 
 
 def pick_source(command: str, engine: Engine, texts: Texts) -> PickSource:
-    """What the argument of `/rewind` or `/resume` is chosen from."""
-    return EarlierMessages(engine, texts) if command == "/rewind" else EarlierSessions(engine, texts)
+    """What the argument of one of `CHOOSING` is chosen from."""
+    if command == "/resume":
+        return EarlierSessions(engine, texts)
+    return EarlierMessages(engine, texts, alone=command.endswith("conversation"))
+
+
+def with_choice(command: str, key: str) -> str:
+    name, *words = command.split()
+    return " ".join(filter(None, [name, key, *words]))
 
 
 def _untinted(line: Line) -> Line:
-    """The live region has fewer colours than the scrollback: a tint would hide the text."""
-    return [(style.replace("said", "strong"), text) for style, text in line if text]
+    """The live region has fewer colours than the scrollback: a tint would hide the text. Nor the mark of a
+    message, which in a list is that of the chosen row."""
+    return [
+        ("", "  ") if style.startswith("prompt") else (style.replace("said", "strong"), text)
+        for style, text in line
+        if text
+    ]
 
 
 def _quiet(text: str, width: int) -> Line:
@@ -166,7 +188,8 @@ class LookBack:
         yield from transcript.drain(0)
 
     def _page(self, lines: Callable[[], Iterable[Line]], *, at_end: bool = False) -> bool:
-        command, app = pager.pager_command(os.environ, at_end=at_end), self._region.app.context
+        hint, app = self._texts.say("terminal.pager_hint"), self._region.app.context
+        command = pager.pager_command(os.environ, at_end=at_end, hint=hint)
         if command is None or app is None:
             return False
         from prompt_toolkit.application import run_in_terminal
@@ -184,7 +207,7 @@ class LookBack:
     async def retell(self, transcript: Transcript, draw: Callable[[], None]) -> None:
         """The conversation so far, into the scrollback. Keys are handled meanwhile."""
         columns, began = self._region.columns, time.monotonic()
-        for one in RecordedEvents(self._view.outputs).all(self._view.history()):
+        for one in RecordedEvents(self._view.outputs, brief=True).all(self._view.history()):
             _handle(transcript, one, columns)
             if time.monotonic() - began > _SLICE_SECONDS:
                 draw()

@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from coder.process.executables import own_command
 
 
-def pager_command(environ: Mapping[str, str], *, at_end: bool = False) -> list[str] | None:
+def pager_command(environ: Mapping[str, str], *, at_end: bool = False, hint: str = "") -> list[str] | None:
     """`$PAGER`, else `less`; None if it is not installed or does not wait (`cat`). `at_end`: show the end
-    first. It stays even if the text fits the screen (`-+F`): it would only repeat what is there."""
+    first. `hint`: stands beside the prompt of `less`, whose plain one tells nobody how to leave. It stays
+    even if the text fits the screen (`-+F`): it would only repeat what is there."""
     try:
         chosen = shlex.split(environ.get("PAGER", "")) or ["less"]
     except ValueError:
@@ -20,7 +21,7 @@ def pager_command(environ: Mapping[str, str], *, at_end: bool = False) -> list[s
     program = own_command(chosen[0], environ.get("PATH"))
     if program is None or os.path.basename(program) == "cat":  # noqa: PTH119 - a name, not a path to open
         return None
-    usual = ["-R", "-+F", *(["+G"] if at_end else [])]
+    usual = ["-R", "-+F", f"-Ps?e(END):\\:. {hint}", *(["+G"] if at_end else [])]
     return [program, *chosen[1:], *(usual if chosen == ["less"] else [])]
 
 

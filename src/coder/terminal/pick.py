@@ -38,6 +38,11 @@ class PickSource(Protocol):
     """What is chosen from."""
 
     @property
+    def title(self) -> str:
+        """What is asked, in a line."""
+        ...
+
+    @property
     def hint(self) -> str:
         """What the keys do, in a line."""
         ...
@@ -179,6 +184,9 @@ class Picker:
             self._draw()
 
     # rows
+
+    def title(self) -> str:
+        return self._source.title if self._source is not None else ""
 
     def prompt(self) -> str:
         return self._texts.say("terminal.pick_search") if self.open else ""

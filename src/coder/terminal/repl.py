@@ -36,7 +36,7 @@ from coder.terminal.ask.rows import hunk_lines
 from coder.terminal.input.actions import Actions
 from coder.terminal.input.keys import bindings
 from coder.terminal.local_commands import meant, run_local, with_local_help
-from coder.terminal.look_back import LookBack, pick_source
+from coder.terminal.look_back import CHOOSING, LookBack, pick_source, with_choice
 from coder.terminal.modes.wiring import ModeOp, Modes
 from coder.terminal.notify import Notifier
 from coder.terminal.outbox import Outbox
@@ -54,11 +54,11 @@ from coder.terminal.render.throttle import Throttle
 from coder.terminal.render.transcript import Transcript
 from coder.terminal.render.width import Line, wrap
 from coder.terminal.state import (
+    Mode,
     PromptState,
     apply_event,
     input_sent,
     mode_named,
-    next_mode,
     without_seen_diff,
 )
 from coder.terminal.statusline import StatusLine
@@ -136,7 +136,8 @@ class Repl:
         rows.bar = self._bar_rows
         rows.key_names = key_names(self.ui.keys)
         self.transcript.unfold_key = rows.key_names["transcript"].lower().replace("–", "")
-        rows.pick_rows, rows.pick_prompt = self.picker.rows, self.picker.prompt
+        picker = self.picker
+        rows.pick_rows, rows.pick_prompt, rows.pick_title = picker.rows, picker.prompt, picker.title
         return rows
 
     def _bar_rows(self) -> list[str]:
@@ -295,14 +296,14 @@ class Repl:
                 self.outbox.send_next()
             return
         text = meant(text)
-        if text.split() in (["/rewind"], ["/resume"]) and not self.state.busy:
-            self._choose(text.strip())
+        if (command := " ".join(text.split())) in CHOOSING and not self.state.busy:
+            self._choose(command)
         elif (reply := run_local(text, self, self.texts)) is not None:
             self._echo_prompt(text)
             self.transcript.echo([[("", line)] for line in safe(reply).split("\n")], apart=self.state.busy)
         elif self.state.busy and (mode := mode_named(text)):
-            self._echo_apart(text)
-            self.engine.submit(SetOperatingMode(mode))
+            self._echo_apart(text, self.texts.say(f"mode.set.{mode}"))
+            self.set_mode(mode)
         elif self.state.busy and is_read_only_command(text):
             self._echo_apart(text)
             self._beside.append(text)
@@ -315,10 +316,11 @@ class Repl:
             self._send(text)
         self._draw_soon()
 
-    def _echo_apart(self, text: str) -> None:
+    def _echo_apart(self, text: str, reply: str = "") -> None:
         """What was typed while a turn runs, without ending the answer that streams."""
-        said = message_lines(self.editor.as_typed(text), self.live_region.columns)
-        self.transcript.echo([[], *said], apart=True)
+        columns = self.live_region.columns
+        said = message_lines(self.editor.as_typed(text), columns)
+        self.transcript.echo([[], *said, *(wrap([("", reply)], columns) if reply else [])], apart=True)
 
     def steer(self, text: str) -> None:
         self.outbox.steer(text)
@@ -335,10 +337,10 @@ class Repl:
     def _choose(self, command: str) -> None:
         """Its argument, from a list; where there is nothing to choose, the command says so."""
         source = pick_source(command, self.engine, self.texts)
-        self.picker.show(source, lambda key: self._send(f"{command} {key}".rstrip()))
+        self.picker.show(source, lambda key: self._send(with_choice(command, key)))
 
-    def cycle_mode(self) -> None:
-        self.engine.submit(SetOperatingMode(next_mode(self.state.mode)))
+    def set_mode(self, mode: Mode) -> None:
+        self.engine.submit(SetOperatingMode(mode))
 
     def question_takes(self, key: str) -> bool:
         return self.approval_prompt.word_rest.takes(key) or self.approval_prompt.takes(key)
@@ -477,7 +479,7 @@ class Repl:
         self.approval_prompt.key_pressed()
         if not self.live_region.app.key_processor.key_buffer:  # else it is an Esc that may begin another key
             self.editor.keys_shown, self.actions.keys_asked = self.actions.keys_asked, False
-        self.live_rows.hint = self.texts.say("terminal.leave_hint") if self.actions.exit_requested else ""
+        self.live_rows.hint = self.texts.say(self.actions.hint) if self.actions.hint else ""
 
     def _menu_changed(self) -> None:
         self.editor.refresh_menu()

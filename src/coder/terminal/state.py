@@ -19,6 +19,7 @@ from coder.protocol.events import (
     Content,
     Finished,
     InputDone,
+    JobChanged,
     ModelProgress,
     Notice,
     SessionStarted,
@@ -68,6 +69,7 @@ class PromptState(msgspec.Struct):
     sent: bool = False  # an input of the person is running
     mode_model: str = ""  # the model that enabled custom modes select
     effort: str = ""
+    jobs: set[str] = set()  # ids of background jobs that run
 
     @property
     def busy(self) -> bool:
@@ -94,12 +96,8 @@ def input_sent(state: PromptState) -> None:
 
 def apply_event(state: PromptState, event: AnyEvent) -> None:
     match event:
-        case StateChanged():
-            state.model, state.mode, state.tokens = event.model, event.mode, event.context_tokens
-            state.cost_usd, state.budget_usd = event.cost_usd, event.budget_usd
-        case SessionStarted():
-            state.session_id, state.model, state.mode = event.session_id, event.model, event.mode
-            state.mode_model = state.effort = ""
+        case StateChanged() | SessionStarted() | JobChanged():
+            _update_session(state, event)
         case Notice():
             _update_retry(state, event)
         case Thought() | Content() | ModelProgress() | CallWriting() | Finished() | ChatCompressed():
@@ -119,6 +117,21 @@ def apply_event(state: PromptState, event: AnyEvent) -> None:
             state.cancelled = True
         case InputDone() | ModeStateChanged():
             _input_done(state, event)
+
+
+def _update_session(state: PromptState, event: StateChanged | SessionStarted | JobChanged) -> None:
+    match event:
+        case StateChanged():
+            state.model, state.mode, state.tokens = event.model, event.mode, event.context_tokens
+            state.cost_usd, state.budget_usd = event.cost_usd, event.budget_usd
+        case SessionStarted():
+            state.session_id, state.model, state.mode = event.session_id, event.model, event.mode
+            state.mode_model = state.effort = ""
+            state.jobs.clear()  # they end with their session
+        case JobChanged(job_id, state="started"):
+            state.jobs.add(job_id)
+        case JobChanged(job_id):
+            state.jobs.discard(job_id)
 
 
 def question_done(state: PromptState) -> None:
@@ -149,7 +162,8 @@ def _update_status(
             _at_model(state, "busy.thinking" if isinstance(event, Thought) else "busy.writing")
         case Finished(tokens=tokens):
             state.turn_tokens, state.streamed = state.turn_tokens + tokens, 0.0
-            _at_model(state, "busy.waiting")
+            # After an answer there may be a look at whether it is whole, which is no wait for more of it.
+            _at_model(state, "busy.finishing" if state.status_key == "busy.writing" else "busy.waiting")
         case ChatCompressed():
             _at_model(state, "busy.waiting")
 
@@ -161,7 +175,7 @@ def _update_retry(state: PromptState, event: Notice) -> None:
         state.streamed = 0.0
         _at_model(state, "busy.waiting")
     if event.in_answer:
-        _at_model(state, "busy.catching_up")
+        _at_model(state, "busy.asking_again")
 
 
 def _update_call(state: PromptState, event: ToolCallChanged) -> None:
@@ -207,7 +221,8 @@ def _is_beginning(detail: str, subject: str) -> bool:
 
 def context_line(state: PromptState, texts: Texts) -> Line:
     say = texts.say
-    line = say("terminal.context", tokens=state.tokens, model=safe(state.mode_model or state.model))
+    model = safe(state.mode_model or state.model)
+    line = say("terminal.context", tokens=state.tokens or "…", model=model)  # 0: not told yet
     if state.effort:
         line += " · " + say("terminal.effort", effort=state.effort)
     if state.budget_usd is not None:
@@ -216,6 +231,8 @@ def context_line(state: PromptState, texts: Texts) -> Line:
         )
     elif state.cost_usd:
         line += f" · {state.cost_usd:.4f} USD"
+    if state.jobs:
+        line += " · " + say("job.count", n=len(state.jobs))
     return [("dim", line)]
 
 

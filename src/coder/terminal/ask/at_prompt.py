@@ -1,5 +1,8 @@
 """Approval questions at the prompt: one key decides, words and reasons are typed.
 
+`y`, `n` and `h` act at once. The other keys grant more, or open a program: they act after a pause without
+another letter, so that a sentence typed at the question grants nothing by its first letter.
+
 A key meant for something else is never taken as an answer: while somebody types, searches or fills in a form
 the keys stay theirs, and the question gets the keyboard after a pause. The draft is stashed meanwhile and
 restored once the question is answered.
@@ -21,7 +24,7 @@ from coder.terminal.ask.word_rest import Later, WordRest
 from coder.terminal.input.actions import Actions
 from coder.terminal.input.editing import approval_answer
 from coder.terminal.render.sanitize import safe
-from coder.terminal.render.width import Line
+from coder.terminal.render.width import Line, wrap
 from coder.terminal.state import PromptState, question_done
 from coder.texts import Texts
 from coder.tools.text.hunks import REVIEW, Hunk, Review, hunks_of
@@ -29,6 +32,10 @@ from coder.tools.text.hunks import REVIEW, Hunk, Review, hunks_of
 _PAUSE_SECONDS = 1.0  # without a key, until the question gets the keyboard of somebody who was typing
 _AGAIN_SECONDS = 0.35  # after an answer, in which a key pressed twice does not decide the next question
 _FOLLOWING_SECONDS = 0.5  # a yes this soon after another question was answered is for that one, typed twice
+_WORD_SECONDS = 0.4  # within which a second letter makes a word of the first
+_RESTS = ("ot", "ope", "othing", "obody", "eed")  # of words that begin with `n`, and none of their own
+_AT_ONCE = ("y", "n", "h")
+_HELP = "?"
 _LOWEST = 3  # rows of a terminal that has room for the choices
 
 
@@ -79,6 +86,7 @@ class ApprovalPrompt:
         self._quiet_from = 0.0  # when the question gets the keyboard, if no key comes before
         self._answered = self._yes_from = float("-inf")
         self._was_busy = False  # elsewhere, at the last key
+        self._note = self._next_note = ""  # shown until the next key; the same of the key being handled
         self.word_rest = WordRest(actions.editor.type_into_draft, later)
         actions.editor.buffer.on_text_insert += lambda _buffer: self.word_rest.end()
 
@@ -90,6 +98,7 @@ class ApprovalPrompt:
         if event is self._current:
             return
         self._current, self._review, self._stage = event, None, "choose"
+        self._note = self._next_note = ""
         self._state.answering = False
         self._actions.editor.unstash()
         if event is None:
@@ -137,6 +146,7 @@ class ApprovalPrompt:
         if self._current is not None and not self._state.answering and (busy or self._was_busy):
             self._wait(_PAUSE_SECONDS)
         self._was_busy = busy
+        self._note, self._next_note = self._next_note, ""
 
     # what is shown
 
@@ -154,9 +164,12 @@ class ApprovalPrompt:
 
     def rows(self, columns: int, rows: int) -> list[Line]:
         """What the keys do, above the prompt."""
-        if self._state.approval is None or rows < _LOWEST or self._stage == "reason":
+        if self._state.approval is None or rows < _LOWEST:
             return []
-        return choice_rows(self._offered, columns)
+        if self._stage == "reason":
+            return wrap([("dim", self._texts.say("approval.reason_keys"))], columns)
+        note = wrap([("note", self._note)], columns)[: rows - _LOWEST] if self._note else []
+        return [*note, *choice_rows(self._offered, columns)]
 
     def prompt(self, columns: int, rows: int) -> str:
         event, say = self._state.approval, self._texts.say
@@ -177,13 +190,45 @@ class ApprovalPrompt:
         again = time.monotonic() < max(self._answered + _AGAIN_SECONDS, self._yes_from)
         if self._review is None and again and _letter(key) != "n":
             return False  # it becomes a word, which Enter sends
-        return _letter(key) in [choice.key for choice in self._offered]
+        return _letter(key) in [_HELP, *self._keys]
+
+    @property
+    def _keys(self) -> list[str]:
+        return [choice.key for choice in self._offered]
 
     def key(self, key: str) -> None:
         event, letter = self._state.approval, _letter(key)
         self.word_rest.end()
         if event is None:
             return
+        if letter == _HELP:
+            self._next_note = self._help
+        elif letter in _AT_ONCE:
+            self._act(event, letter)
+        else:
+            self._actions.editor.buffer.insert_text(letter)
+            self._later(_WORD_SECONDS, lambda: self._act_on_letter(event, letter))
+
+    def _act_on_letter(self, event: ApprovalRequested, letter: str) -> None:
+        """No other letter has followed."""
+        editor = self._actions.editor
+        here = self._state.approval is event and self._state.answering and self._stage == "choose"
+        if here and editor.buffer.text == letter and not self._around.has_unread_keys:
+            editor.clear()
+            self._act(event, letter)
+            self._around.draw_now()
+
+    @property
+    def _help(self) -> str:
+        event = self._state.approval
+        if self._review is not None or event is None:
+            return self._texts.say("approval.hunk_objection")
+        if about_turn(event):
+            return approval_question(event, self._texts).objection
+        keys = [*self._keys, "esc"]
+        return "; ".join(self._texts.say(f"approval.about_{key}") for key in keys) + "."
+
+    def _act(self, event: ApprovalRequested, letter: str) -> None:
         if self._review is not None:
             self._hunk_key(self._review, letter)
         elif letter == "y" or letter == "a":
@@ -215,21 +260,23 @@ class ApprovalPrompt:
             self._refuse(event, text)
             return
         if not text.strip():
+            self._next_note = self._help
             return
         question = approval_question(event, self._texts)
         parsed = question.parse(text) if self._review is None else None
         if parsed is not None:
             if parsed.answer == "no" or time.monotonic() >= self._yes_from:
                 self._decide(event, parsed)
+        elif (letter := _letter(text.strip())) in self._keys:
+            self._act(event, letter)
         else:
-            self._around.say_answer([("bad", self._objection(question.objection))])
-
-    def _objection(self, whole: str) -> str:
-        return whole if self._review is None else self._texts.say("approval.hunk_objection")
+            self._next_note = question.objection if self._review is None else self._help
 
     def _refuse(self, event: ApprovalRequested, text: str) -> None:
         self._stage = "choose"
-        typed_out = approval_answer(f"n{text}", can_always=False)  # `no, keep it` with the `n` that led here
+        if text.split(" ")[0].lower() in _RESTS:  # of a word whose `n` led here
+            text = f"n{text}"
+        typed_out = approval_answer(f"n{text}", can_always=False)  # the same of `no, keep it`
         reason = typed_out[1] if typed_out is not None else text.strip()
         if self._review is None:
             self._decide(event, ParsedAnswer("no", reason))
@@ -259,7 +306,8 @@ class ApprovalPrompt:
         elif letter == "n":
             self._stage = "reason"
         elif letter == "e":
-            self._around.edit_diff(hunk.text, lambda text: self._edited(review, hunk, text))
+            guide = "".join(f"# {line}\n" for line in self._texts.say("approval.hunk_guide").split("\n"))
+            self._around.edit_diff(f"{hunk.text}\n{guide}", lambda text: self._edited(review, hunk, text))
         elif letter == "d":
             self._keep_rest(review)
         elif letter == "b":
@@ -288,6 +336,9 @@ class ApprovalPrompt:
     def _edited(self, review: Review, hunk: Hunk, text: str | None) -> None:
         if review is not self._review or self._state.approval is None:
             return  # the turn was cancelled meanwhile
+        if text is not None:
+            text = "\n".join(line for line in text.split("\n") if not line.startswith("#"))
+            text = text.removesuffix("\n")
         if text in (None, hunk.text):  # as somebody leaves the editor who has thought better of it
             self._around.say_answer([("dim", self._texts.say("approval.hunk_unedited"))])
         elif (changed := hunk.edited(text)) is None:

@@ -9,9 +9,9 @@ from coder.protocol.events import ApprovalRequested
 from coder.terminal.ask.rows import about_turn
 from coder.terminal.render.width import Line, line_width, wrap
 from coder.texts import Texts
+from coder.tools.registry import built_in
 from coder.tools.text.hunks import hunks_of
 
-_EDITS = ("write", "edit", "patch")  # what the operating mode auto-edit allows
 _BETWEEN = " · "
 
 
@@ -33,9 +33,10 @@ def choices(event: ApprovalRequested, mode: str, texts: Texts) -> list[Choice]:
         names = ", ".join(f"`{visible(name).text}`" for name in event.always_names)
         found.append(Choice("a", say("approval.key_always", names=names)))
     diff = event.subject_kind == "diff"
-    if diff and event.tool in _EDITS and mode == "default":
+    edits = diff and built_in(event.tool).edits_files()
+    if edits and mode == "default":  # else auto-edit would change nothing, or loosen plan
         found.append(Choice("e", say("approval.key_edits")))
-    if diff and event.tool in _EDITS and hunks_of(str(event.subject)):
+    if edits and hunks_of(str(event.subject)):
         found.append(Choice("h", say("approval.key_hunks")))
     if diff:
         found.append(Choice("d", say("approval.key_diff")))

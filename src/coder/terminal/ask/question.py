@@ -60,14 +60,14 @@ class Question(msgspec.Struct, frozen=True):
 
 def approval_question(event: ApprovalRequested, texts: Texts) -> Question:
     choices = "approval.choices" if event.can_always else "approval.choices_once"
+    objection = "approval.not_an_answer_always" if event.can_always else "approval.not_an_answer"
     shorter = texts.say(f"{choices}_narrow")
+    if about_turn(event):  # a reason is only passed on for a refused call
+        choices, objection = f"{choices}_narrow", "approval.not_an_answer_turn"
     return Question(
-        # A reason is only passed on for a refused call, not for a question about the turn.
-        choices=shorter if about_turn(event) else texts.say(choices),
+        choices=texts.say(choices),
         shorter=shorter,
-        objection=texts.say(
-            "approval.not_an_answer_always" if event.can_always else "approval.not_an_answer"
-        ),
+        objection=texts.say(objection),
         can_always=event.can_always,
     )
 

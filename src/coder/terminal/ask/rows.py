@@ -19,7 +19,8 @@ from coder.texts import Phrase, Said, Texts
 from coder.tools.text.hunks import Hunk
 
 _LEAST_HEAD = 3  # rows of a new file's beginning, however low the terminal is
-_ORDINARY = ("policy.preset.ask", "policy.configured.ask", "policy.part")
+_SELF_EVIDENT = "policy.preset.ask"  # that there is a question says as much
+_ORDINARY = (_SELF_EVIDENT, "policy.configured.ask", "policy.part")
 _BEGINS, _GOES_ON = "│ ", "┊ "
 
 
@@ -37,13 +38,14 @@ def approval_lines(
     heads: bool = False,
     keys: bool = False,
 ) -> list[Line]:
-    """The subject, every reason and warning, and what `always` would remember. `height`: visible rows; 0 if
-    unknown. `heads`: of a new file that does not fit, show the beginning: all of it can be paged. `keys`: the
-    choices below say what `always` would remember."""
+    """The subject, every reason that says more than that the preset asks, warnings, and what `always` would
+    remember. `height`: visible rows; 0 if unknown. `heads`: of a new file that does not fit, show the
+    beginning: all of it can be paged. `keys`: the choices below say what `always` would remember."""
     if about_turn(event):  # the subject is the question
-        question: Line = [("ask", visible(texts.of(event.subject)).text)]
-        return wrap(question, width) if width else [question]
-    remarks = [_reason(reason, texts) for reason in event.reasons]
+        question: list[Line] = [[("ask", line)] for line in visible(texts.of(event.subject)).text.split("\n")]
+        return [row for line in question for row in wrap(line, width)] if width else question
+    told = [one for one in event.reasons if not (isinstance(one, Phrase) and one.key == _SELF_EVIDENT)]
+    remarks = [_reason(reason, texts) for reason in told]
     if event.can_always and event.always_names and not keys:
         names = ", ".join(f"`{visible(name).text}`" for name in event.always_names)
         remarks.append(("", texts.say("approval.remembers", names=names)))
@@ -95,7 +97,7 @@ class DecisionText(NamedTuple):
         if shown == len(body):
             return self.lines(remarks, texts, width, height)
         more = texts.say("approval.rest_of_file", n=len(body) - shown)
-        return [*rows, *_row_of(("ask", more), width), *after]
+        return [*rows, *_row_of(("", more), width), *after]
 
     def lines(self, remarks: list[Span], texts: Texts, width: int, height: int) -> list[Line]:
         """The text's rows, then `remarks` and warnings. One row above them introduces the text."""
@@ -106,9 +108,9 @@ class DecisionText(NamedTuple):
         lines = [row for rows in body for row in rows]
         if height and 1 + len(lines) + len(after) > height:
             size = _how_much(self.name, seen, len(body) if self.kind else seen.lines, texts)
-            part = _row_of(("ask", size(len(body))), width)  # measured with the longest number
+            part = _row_of(("", size(len(body))), width)  # measured with the longest number
             shown = _last_that_fit(body, height - len(after) - len(part))
-            after += _row_of(("ask", size(shown)), width)
+            after += _row_of(("", size(shown)), width)
         return [*lines, *after]
 
 

@@ -18,7 +18,7 @@ from prompt_toolkit.search import SearchDirection, start_search, stop_search
 from coder.terminal.input.editor import Editor
 from coder.terminal.input.rows import Shape, moved, text_rows
 from coder.terminal.modes.slot import ModeBar, key_name
-from coder.terminal.state import PromptState
+from coder.terminal.state import Mode, PromptState, next_mode
 from coder.terminal.vim.mode import Vim
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 DOUBLE_ESCAPE_SECONDS = 0.5
 _NEVER = float("-inf")
+_LEAVE_HINT = "terminal.leave_hint"  # shown after Ctrl+C on an empty line, where a second one leaves
 
 
 class SessionControl(Protocol):
@@ -40,9 +41,7 @@ class SessionControl(Protocol):
         """Send a message to the turn that runs."""
         ...
 
-    def cycle_mode(self) -> None:
-        """The next operating mode."""
-        ...
+    def set_mode(self, mode: Mode) -> None: ...
 
     def show_transcript(self) -> None:
         """All of the session, in the pager."""
@@ -77,8 +76,8 @@ class Actions:
         self.bar = bar
         self.app: Application[None]
         self.vim: Vim
-        self.exit_requested = False  # Ctrl+C was the last key, on an empty line
-        self._exit_asked = False  # it is the key being handled
+        self.hint = ""  # text key of what the last key calls for
+        self._next_hint = ""  # the same of the key being handled
         self.keys_asked = False  # `?` was the last key, on an empty line
         self._escaped = _NEVER
         self._vertical_goal = (-1, 0)  # caret after the last Up or Down, and its goal column
@@ -93,7 +92,7 @@ class Actions:
 
     def _key_handled(self) -> None:
         self.vim.key_handled()
-        self.exit_requested, self._exit_asked = self._exit_asked, False
+        self.hint, self._next_hint = self._next_hint, ""
 
     # sending and stopping
 
@@ -113,14 +112,18 @@ class Actions:
         self._enter_insert_mode()
 
     def steer(self) -> None:
-        """Send the text to the model at its next step. Without a turn the key does nothing: to many it is
-        flow control (XOFF)."""
+        """Send the text, or else what is queued, to the model at its next step. Without a turn the key does
+        nothing: to many it is flow control (XOFF)."""
         text = self.editor.message
         if not self.state.busy or self.state.answering:
             return
-        if text.lstrip().startswith(("/", "!")):
+        if not text.strip():
+            for queued in [one for one in self.state.queue if not one.lstrip().startswith(("/", "!"))]:
+                self.state.queue.remove(queued)
+                self.session.steer(queued)
+        elif text.lstrip().startswith(("/", "!")):
             self.send()
-        elif text.strip():
+        else:
             self.editor.clear(remember=True)
             self.session.steer(text)
 
@@ -128,8 +131,13 @@ class Actions:
         self.session.show_transcript()
 
     def cycle_mode(self) -> None:
-        if not self.state.answering:
-            self.session.cycle_mode()
+        """The next operating mode; at rest, where the row is free, with a word on what it does."""
+        if self.state.answering:
+            return
+        mode = next_mode(self.state.mode)
+        self.session.set_mode(mode)
+        if not self.state.busy:
+            self._next_hint = f"mode.set.{mode}"
 
     def _enter_insert_mode(self) -> None:
         """A new prompt or question starts in vim's insert mode."""
@@ -180,10 +188,10 @@ class Actions:
             self.leave_bar()
         elif not self.editor.empty:
             self.clear_text()
-        elif self.exit_requested:
+        elif self.hint == _LEAVE_HINT:
             self.session.leave()
         else:
-            self._exit_asked = True
+            self._next_hint = _LEAVE_HINT
 
     # moving
 

@@ -164,8 +164,8 @@ def restored_draft(queue: Sequence[str], draft: str) -> str:
 
 Answer = Literal["yes", "no", "always"]
 _WORDS: dict[Answer, tuple[str, ...]] = {
-    "yes": ("y", "yes", "是", "是的"),
-    "no": ("n", "no", "否", "不"),
+    "yes": ("y", "yes", "是", "是的", "可以", "好", "好的", "行"),
+    "no": ("n", "no", "否", "不", "不要", "不行", "不可以"),
     "always": ("a", "always", "总是", "始终"),
 }
 _ANSWER = re.compile(r"(\w+)(?:[\s,.:;!，。、：；！]+(.*))?", re.DOTALL)

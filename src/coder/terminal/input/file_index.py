@@ -19,6 +19,7 @@ SHOWN = 50
 _STALL_SECONDS = 1.0  # without output from ripgrep
 _FRESH_SECONDS = 15.0  # lifetime of the list
 _MAX_FILES = 400_000
+_COMPILED = re.compile(r"(?:^|/)__pycache__/|\.pyc$")
 _MAX_RANKED = 2_000  # substring matches considered
 
 
@@ -60,6 +61,8 @@ class FileIndex:
         first = not self._text.strip()
         shown_at = 0
         for path in self._paths():
+            if _COMPILED.search(path):  # also where no .gitignore says so
+                continue
             paths.append(path)
             above = path.rpartition("/")[0]
             while above and above not in directories:
@@ -81,7 +84,7 @@ class FileIndex:
         self._changed()
 
     def _paths(self) -> Iterator[str]:
-        from coder.tools.search.ignore import Place
+        from coder.tools.search.ignore import SearchRoot
         from coder.tools.search.ripgrep import common_options, find_ripgrep
 
         program = find_ripgrep(self._environ.get("PATH", ""), self._root)
@@ -90,7 +93,14 @@ class FileIndex:
             return
         import subprocess
 
-        command = [program, *common_options(Place(self._root, self._root)), "--files", "--null", "--", "."]
+        command = [
+            program,
+            *common_options(SearchRoot(self._root, self._root)),
+            "--files",
+            "--null",
+            "--",
+            ".",
+        ]
         try:
             child = subprocess.Popen(
                 command,

@@ -13,7 +13,7 @@ import msgspec
 
 from coder.policy.visible import MARK
 from coder.terminal.render.event_lines import change_size
-from coder.terminal.render.highlight import CodeState, code_lines
+from coder.terminal.render.highlight import code_lines, state_before
 from coder.terminal.render.theme import filled
 from coder.terminal.render.width import TAB, Line, Span, cut_spans, line_width
 
@@ -104,6 +104,7 @@ def _rows(row: _Row, numbers: int, width: int, lead: tuple[Line, Line]) -> list[
     sign = {"+": ("good", "+ "), "-": ("bad", f"{MINUS} "), " ": ("", "  ")}[row.sign]
     gutter: Line = [(f"dim {role}", f"{row.number:>{numbers}} "), (f"{sign[0]} {role}", sign[1])]
     spans = [(f"{style} {role}" if role not in style else style, text) for style, text in row.spans]
+    spans = [(style.replace("comment", "tinted_comment") if role else style, text) for style, text in spans]
     rows = _cut([*gutter, *spans], width, lead, [(f"dim {role}", " " * (numbers + 3))])
     return [filled(line, role, width) for line in rows] if role else rows
 
@@ -178,7 +179,8 @@ def _colour(rows: list[_Row], path: str) -> None:
     language = _LANGUAGES.get(name, name) if len(rows) <= _MAX_HIGHLIGHTED else ""
     for hidden in "+-":
         side = [row for row in rows if row.sign != hidden]
-        lines, _ = code_lines([row.text for row in side], language, CodeState())
+        code = [row.text for row in side]
+        lines, _ = code_lines(code, language, state_before(code, language))
         for row, spans in zip(side, lines, strict=True):
             same = "".join(text for _, text in spans) == row.text
             row.spans = spans if same else [("", row.text)]

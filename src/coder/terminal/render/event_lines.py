@@ -5,6 +5,7 @@ Pure functions. Untrusted text is sanitized with `safe`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,17 +28,20 @@ from coder.terminal.render.sanitize import flat, safe, safe_output
 from coder.terminal.render.sgr import coloured_lines, has_colours
 from coder.terminal.render.width import Line, Span, clip, clip_left, line_width, plain, text_width, wrap
 from coder.texts import Phrase, Texts
+from coder.tools.registry import built_in
 
 OUTPUT_LINES = 500  # of a call's output or diff under its summary (`ui.output_lines`)
 _LEAST_ARGUMENT = 8  # columns
 TAB_STOPS = 8  # of the terminal
 NEW_FILE_HEAD = 23  # lines of the diff of a long new file: twenty of its own
 _LONG_NEW_FILE = 100  # lines
-_BAR = "  │ "  # before each line of a tool's output
+_BAR, _END = "  │ ", "  └ "  # before each line of a tool's output, and below a long one
+_LONG_OUTPUT = 30  # lines
+_LEFT_OUT = re.compile(r"\[… (\d+) (?:lines \(|more lines like this)")  # see `process.output`
 _BETWEEN = " · "
-_CHANGES = ("tool.created", "tool.updated")
+_CHANGES = ("tool.created", "tool.updated", "tool.patched")
+_SENTENCE_END = re.compile(r"\.(?= |$)|。")
 _VERBS = {"bash": "run"}
-_PATH_TOOLS = ("read", "list", "write", "edit", "patch")
 _MARKS = {"pending": "☐", "in_progress": "▸", "completed": "☑", "cancelled": "☒"}
 _EVIDENCE_MARKS = {"passed": ("good", "✓"), "failed": ("bad", "✗"), "unchecked": ("dim", "–")}
 _ENDED = ("completed", "cancelled")
@@ -50,21 +54,25 @@ def tool_lines(event: ToolCallChanged, texts: Texts, width: int = 0, most: int =
     below it."""
     mark = ("good", "✓") if event.state == "success" else ("bad", "✗")
     outcome, time = _outcome(event, texts), _time(event.duration_ms)
+    said = plain(outcome).removeprefix(_BETWEEN)
     below: list[Line] = []
     if width and line_width(outcome) > width // 2:
-        text: Line = [("dim", plain(outcome).removeprefix(_BETWEEN))]
-        outcome, below = [], wrap(text, width, [("", "  ")], [("", "  ")])
+        outcome, below = [], wrap([("dim", said)], width, [("", "  ")], [("", "  ")])
     head: Line = [("strong", verb(event.tool))]
-    path = event.tool in _PATH_TOOLS
+    path = built_in(event.tool).argument_is_path()
     row = _row(mark, head, flat(event.argument), [*outcome, time], width, from_left=path)
-    return [row, *below, *detail_lines(event.detail, event.detail_kind, texts, width, most)]
+    return [row, *below, *detail_lines(event.detail, event.detail_kind, texts, width, most, said)]
 
 
 def _outcome(event: ToolCallChanged, texts: Texts) -> Line:
     """The result; of a change to the file that the row names anyway only its size."""
     said = event.summary
-    if isinstance(said, Phrase) and _is_change(said, event.argument):
-        return change_size(int(str(said.values["added"])), int(str(said.values["deleted"])))
+    if isinstance(said, Phrase) and said.key in _CHANGES:
+        size = change_size(int(str(said.values["added"])), int(str(said.values["deleted"])))
+        if _is_change(said, event.argument):
+            return size
+        if said.key == "tool.patched":
+            return [("dim", _BETWEEN + texts.say("tool.files", n=said.values["n"])), *size]
     summary = texts.of(said) or (texts.say("view.cancelled") if event.state == "cancelled" else "")
     return [("dim", f"{_BETWEEN}{flat(summary)}" if summary else "")]
 
@@ -91,9 +99,20 @@ def lookup_line(events: Sequence[ToolCallChanged], texts: Texts, width: int) -> 
     for event in events:
         named.setdefault(event.tool, []).append(flat(event.argument))
     parts = [_asked_for(verb(tool), names, texts) for tool, names in named.items()]
-    first, _, more = " · ".join(parts).partition(" ")
-    total = sum(event.duration_ms for event in events)
-    return _row(("good", "✓"), [("strong", first)], more, [_time(total)], width)
+    time = _time(sum(event.duration_ms for event in events))
+    first, _, more = _sharing(parts, width - line_width([("", "✓ "), time])).partition(" ")
+    return _row(("good", "✓"), [("strong", first)], more, [time], width)
+
+
+def _sharing(parts: list[str], room: int) -> str:
+    """All parts in a row: the long ones are clipped to what the short ones leave."""
+    room -= len(_BETWEEN) * (len(parts) - 1)
+    widths = {part: text_width(part) for part in parts}
+    shown = {}
+    for n, part in enumerate(sorted(parts, key=widths.__getitem__)):
+        share = max(_LEAST_ARGUMENT, min(widths[part], room // (len(parts) - n)))
+        shown[part], room = plain(clip([("", part)], share)), room - share
+    return _BETWEEN.join(shown[part] for part in parts)
 
 
 def _asked_for(tool: str, names: list[str], texts: Texts) -> str:
@@ -127,15 +146,16 @@ def output_line(line: Line) -> Line:
 
 def output_lines(text: str) -> list[Line]:
     """Program output in its own colours; everything else of escape sequences is shown, not obeyed."""
-    text = text.rstrip("\n")
+    text = text.strip("\n")
     if has_colours(text):
         return coloured_lines(text, "dim")
     return _plain_lines(text)
 
 
 def detail_lines(
-    detail: str, kind: str, texts: Texts, width: int = 0, most: int = OUTPUT_LINES
+    detail: str, kind: str, texts: Texts, width: int = 0, most: int = OUTPUT_LINES, outcome: str = ""
 ) -> list[Line]:
+    """`outcome`: said again below a long output, whose summary may have scrolled off."""
     if not detail:
         return []
     if kind == "diff":
@@ -143,13 +163,32 @@ def detail_lines(
         hidden = texts.say("view.hidden", n=len(rows) - most) if len(rows) > most else ""
         return diff_rows("\n".join([*rows[:most], *([hidden] if hidden else [])]), width, heads=False)
     lines = output_lines(detail) if kind == "output" else _plain_lines(detail)
+    end = _end_lines(lines, outcome, texts) if kind == "output" else []
     if len(lines) > most:
         head, tail = most - most // 2, most // 2
         note: Line = [("dim", texts.say("view.hidden", n=len(lines) - most))]
         lines = [*lines[:head], note, *lines[len(lines) - tail :]]
     if width and any(width - len(_BAR) < _printed_width(line) <= width for line in lines):
-        return lines  # a bar would wrap what was made for this width
-    return [output_line(line) for line in lines]
+        return [*lines, *end]  # a bar would wrap what was made for this width
+    return [*(row for line in lines for row in _barred(line, width)), *end]
+
+
+def _end_lines(lines: Sequence[Line], outcome: str, texts: Texts) -> list[Line]:
+    if len(lines) < _LONG_OUTPUT:
+        return []
+    left_out = [int(found[1]) - 1 for line in lines if (found := _LEFT_OUT.match(plain(line)))]
+    count = texts.say("tool.all_lines", n=len(lines) + sum(left_out))
+    return [[("bar", _END), ("dim", _BETWEEN.join(filter(None, [count, outcome])))]]
+
+
+def _barred(line: Line, width: int) -> list[Line]:
+    """A line of words that wraps has the bar before each row; one with a long word or tabs is left to the
+    terminal."""
+    text, room = plain(line), width - len(_BAR)
+    longest = max(map(text_width, text.split()), default=0)
+    if not width or text_width(text) <= room or longest > room or "\t" in text:
+        return [output_line(line)]
+    return wrap(line, width, output_line([]), output_line([]))
 
 
 def _plain_lines(text: str) -> list[Line]:
@@ -209,7 +248,16 @@ def verify_lines(event: VerifyChanged, texts: Texts, width: int = 0) -> list[Lin
         code=event.exit_code,
     )
     if event.state == "failed":
-        return [*_wrapped(("bad", text), width), *detail_lines(texts.of(event.text), "output", texts, width)]
+        return [
+            *_wrapped(("bad", text), width),
+            *detail_lines(
+                texts.of(event.text),
+                "output",
+                texts,
+                width,
+                outcome=texts.say("tool.exit", code=event.exit_code),
+            ),
+        ]
     return _wrapped(("good" if event.state == "passed" else "", text), width)
 
 
@@ -274,7 +322,14 @@ def retry_line(event: Notice, texts: Texts, width: int) -> Line:
     reason = values.get("reason", "")
     why = texts.of(reason) if isinstance(reason, Phrase) else str(reason)
     key = texts.say("view.retry", n=values.get("attempt", 1))
-    return clip([("retry", f"↻ {key}"), ("dim", f" · {flat(why)}")], width)
+    head: Line = [("retry", f"↻ {key}"), ("dim", _BETWEEN)]
+    return clip([*head, ("dim", _whole_sentences(flat(why), width - line_width(head)))], width)
+
+
+def _whole_sentences(text: str, room: int) -> str:
+    """Those that fit, if any does: advice that breaks off helps nobody."""
+    ends = [found.end() for found in _SENTENCE_END.finditer(text)]
+    return next((text[:end] for end in reversed(ends) if text_width(text[:end]) <= room), text)
 
 
 def remark_lines(event: AnyEvent, texts: Texts) -> list[Line]:
@@ -296,9 +351,9 @@ def remark_lines(event: AnyEvent, texts: Texts) -> list[Line]:
             return [[(style, texts.say("job.ended", id=job_id, command=flat(command), code=code))]]
         case ContentRestarted():
             return [[("note", texts.say("view.restarted"))]]
-        case ChatCompressed(before, after, summary):
+        case ChatCompressed(before, after, summary, forced=False):  # else the reply of /compact says it
             key = "view.compressed" if summary else "view.shortened"
-            return [[("dim", texts.say(key, before=before, after=after))]]
+            return [[("dim", texts.say(key, before=f"{before:,}", after=f"{after:,}"))]]
         case LoopDetected(reason):
             return [[("note", texts.say("view.loop", reason=flat(texts.of(reason))))]]
         case Citation(text):

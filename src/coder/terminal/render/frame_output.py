@@ -54,6 +54,7 @@ class FrameOutput(Vt100_Output):
         )
         self._nesting = 0
         self._reserved = 0
+        self._size: Size | None = None  # of the frame that is written: asked for once, not thirty times
 
     @contextlib.contextmanager
     def one_write(self) -> Iterator[None]:
@@ -64,6 +65,7 @@ class FrameOutput(Vt100_Output):
             yield
         finally:
             self._nesting -= 1
+            self._size = None
             if not self._nesting and self.position > start:
                 self._buffer.insert(start, _BEGIN)
                 self.write_raw(_END)
@@ -79,13 +81,20 @@ class FrameOutput(Vt100_Output):
             self._reserved = 0
 
     def get_size(self) -> Size:
-        size = super().get_size()
-        return Size(rows=max(1, size.rows - self._reserved), columns=size.columns)
+        size = self._terminal_size()
+        return Size(rows=max(1, size.rows - self._reserved), columns=size.columns) if self._reserved else size
+
+    def _terminal_size(self) -> Size:
+        if not self._nesting:
+            return super().get_size()
+        if self._size is None:
+            self._size = super().get_size()
+        return self._size
 
     @property
     def all_rows(self) -> int:
         """The terminal's real height, regardless of `reserve_rows`."""
-        return super().get_size().rows
+        return self._terminal_size().rows
 
     @property
     def position(self) -> int:

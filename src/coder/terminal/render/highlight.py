@@ -7,6 +7,7 @@ lexers without accessible state get some of the previous lines as context.
 from __future__ import annotations
 
 import functools
+import re
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -35,6 +36,13 @@ _ROLES = (
 LONGEST_LINE = 2000  # characters; longer lines are not highlighted
 _LINES_ABOVE = 12  # context for lexers without accessible state
 _OPEN, _CLOSE = "/*", "*/"
+_TRIPLE = re.compile(r"\"\"\"|'''")
+_STRINGS = {'"""': "tdqs", "'''": "tsqs"}  # states of the Python lexer
+_BEFORE_STRING = re.compile(r"(^|[=(\[{,+%]|:\s|\b(return|yield|in|and|or|not|else))\s*[rbfuRBFU]{0,2}$")
+_BEFORE_DOCSTRING = re.compile(r"\s*((async\s+)?def|class)\b.*:|.*\).*:")
+_STATEMENT = re.compile(
+    r"\s*(@|(async |def|class|return|import|from|if|for|while|with|try|raise|pass)\b|[\w.]+ ?[=(:\[])"
+)
 
 Token = tuple[str, str]
 
@@ -45,6 +53,36 @@ class CodeState(msgspec.Struct, frozen=True):
     stack: tuple[str, ...] = ("root",)
     comment: bool = False
     above: tuple[str, ...] = ()
+
+
+def state_before(lines: list[str], language: str) -> CodeState:
+    """The state that an excerpt starts in: as far as its lines tell, inside a docstring or a block comment
+    that is closed in them."""
+    lexer = _lexer(language)
+    if language == "python":
+        at, quotes = next(
+            ((n, found) for n, line in enumerate(lines) if (found := _TRIPLE.search(line))), (0, None)
+        )
+        if quotes is not None and _closes(lines, at, quotes):
+            return CodeState(stack=("root", _STRINGS[quotes[0]]))
+    elif lexer is not None and _block_comments(lexer):
+        first = next((line for line in lines if _OPEN in line or _CLOSE in line), "")
+        return CodeState(comment=first.lstrip().startswith("*") and _CLOSE in first)
+    return CodeState()
+
+
+def _closes(lines: list[str], at: int, quotes: re.Match[str]) -> bool:
+    """Whether triple quotes, the first of an excerpt, are a string's last."""
+    before, after = lines[at][: quotes.start()], lines[at][quotes.end() :]
+    if before.strip():
+        return not _BEFORE_STRING.search(before) and "#" not in before
+    if after.strip():
+        return False
+    above = next((line for line in reversed(lines[:at]) if line.strip()), "")
+    if above:
+        return not _BEFORE_DOCSTRING.fullmatch(above)
+    below = lines[at + 1] if at + 1 < len(lines) else ""
+    return not below.strip() or bool(_STATEMENT.match(below))
 
 
 def code_lines(lines: list[str], language: str, state: CodeState) -> tuple[list[Line], CodeState]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import AsyncIterator, Callable, Hashable, Sequence
 from contextlib import asynccontextmanager
+from functools import lru_cache
 
 from prompt_toolkit.application import get_app, in_terminal
 from prompt_toolkit.application.current import set_app
@@ -16,6 +17,7 @@ from prompt_toolkit.cursor_shapes import ModalCursorShapeConfig
 from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples, to_formatted_text
+from prompt_toolkit.formatted_text.base import OneStyleAndTextTuple
 from prompt_toolkit.key_binding import KeyBindingsBase
 from prompt_toolkit.layout import (
     AnyContainer,
@@ -27,7 +29,7 @@ from prompt_toolkit.layout import (
     Window,
 )
 from prompt_toolkit.styles import Style
-from prompt_toolkit.widgets import SearchToolbar
+from prompt_toolkit.widgets.toolbars import SearchToolbar
 
 from coder.terminal.input.control import InputControl
 from coder.terminal.input.keyboard import keyboard_input
@@ -193,5 +195,11 @@ def _rows(rows: Rows) -> ConditionalContainer:
 
 def _prefix(prompt: Callable[[], str], line: int, wrapped: int) -> StyleAndTextTuples:
     if line == 0 and wrapped == 0:
-        return to_formatted_text(ANSI(prompt()))
+        return list(_parsed(prompt()))
     return [("", "  ")]
+
+
+@lru_cache(maxsize=4)
+def _parsed(text: str) -> tuple[OneStyleAndTextTuple, ...]:
+    """The prompt stays the same while a key is drawn, which asks for it a dozen times."""
+    return tuple(to_formatted_text(ANSI(text)))

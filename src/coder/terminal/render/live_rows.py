@@ -70,6 +70,7 @@ class LiveRows:
         self.key_names = key_names({})
         self.pick_rows: Callable[[], list[Line]] = list
         self.pick_prompt: Callable[[], str] = str
+        self.pick_title: Callable[[], str] = str
         self.question_rows: Callable[[int], list[Line]] = lambda _columns: []
         self.question_prompt: Callable[[int], str] = lambda _columns: ""
         self._tail: list[str] = []
@@ -112,6 +113,8 @@ class LiveRows:
                 self.question_rows(columns) if self.state.answering else [clip(waits, columns)]
             )
         line = self._busy(columns) if self.state.busy else context_line(self.state, self.texts)
+        if title := self.pick_title():
+            line = [("strong", title)]
         if self.hint:
             line = [("note", self.hint)]
         gap: list[Line] = [[]] if rows > _ROOMY and line else []
@@ -183,9 +186,10 @@ class LiveRows:
             return self.theme.paint("ask", self.question_prompt(columns))
         if searching := self.pick_prompt():
             return self.theme.paint("prompt", searching)
-        return self.theme.paint(
-            "prompt", prompt_text(self.state, shortened_path(self.cwd, self.state.mode, columns))
-        )
+        text = prompt_text(self.state, shortened_path(self.cwd, self.state.mode, columns))
+        mode, end, rest = text.partition("]")
+        style = "prompt note" if self.state.mode == "yolo" else "prompt"  # which asks about nothing
+        return self.theme.line([(style, mode + end), ("prompt", rest)])
 
     def input_rows(self) -> int:
         return min(self.editor.buffer.text.count("\n") + 1, max(1, self.size()[1] // 2))

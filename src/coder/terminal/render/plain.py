@@ -5,6 +5,7 @@ On a terminal everything goes to one stream. With stdout piped, the answer goes 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, TextIO
 
 from coder.protocol.events import (
@@ -37,6 +38,11 @@ if TYPE_CHECKING:
     from coder.terminal.render.wrap import WordWrapper
 
 
+def line_prompt(choices: str, texts: Texts) -> str:
+    """The choices of a question that a line answers, not a key."""
+    return choices.rstrip(" :：") + texts.say("view.then_enter")
+
+
 class PlainRenderer:
     """The transcript of one session as text."""
 
@@ -56,6 +62,7 @@ class PlainRenderer:
         self._streamed: StreamedText | None = None  # the unfinished Markdown
         self._pending_answer: list[str] = []
         self._deferred: list[Line] = []  # remarks that wait for the text that is being written to end
+        self.before_write: Callable[[], None] = lambda: None
 
     @property
     def columns(self) -> int:
@@ -65,6 +72,11 @@ class PlainRenderer:
         from shutil import get_terminal_size
 
         return get_terminal_size().columns
+
+    @property
+    def at_line_start(self) -> bool:
+        """Whether no line is unfinished."""
+        return not self._open_kind or self._streamed is not None
 
     def handle(self, event: AnyEvent) -> None:
         match event:
@@ -80,7 +92,7 @@ class PlainRenderer:
             case ToolCallChanged():
                 self._write_pending()
                 if event.state not in ("scheduled", "executing"):
-                    self._write_lines(tool_lines(event, self.texts))
+                    self._write_lines(tool_lines(event, self.texts, self.columns))
             case TodosChanged(todos):
                 self._write_lines(todo_lines(todos, self.columns))
             case VerifyChanged():
@@ -95,6 +107,10 @@ class PlainRenderer:
                 self._remark(event)
 
     # pieces
+
+    def _put(self, text: str) -> None:
+        self.before_write()
+        self.out.write(text)
 
     def _remark(self, event: AnyEvent) -> None:
         width = self.columns
@@ -116,7 +132,7 @@ class PlainRenderer:
         if self._open_kind != kind:
             self._end_line()
             if self._above:
-                self.out.write("\n")
+                self._put("\n")
             self._open_kind, self._above = kind, "prose"
             self._streamed = self._new_stream(kind)
             self._wrapper = self._new_wrapper() if self._streamed is None else None
@@ -137,7 +153,7 @@ class PlainRenderer:
 
     def _write_rows(self, rows: list[Line]) -> None:
         for row in rows:
-            self.out.write(self.palette.line(row) + "\n")
+            self._put(self.palette.line(row) + "\n")
 
     def _new_wrapper(self) -> WordWrapper | None:
         if not self.columns:
@@ -148,7 +164,7 @@ class PlainRenderer:
 
     def _write(self, text: str) -> None:
         if text:
-            self.out.write(self.palette.paint("dim" if self._open_kind == "thought" else "", text))
+            self._put(self.palette.paint("dim" if self._open_kind == "thought" else "", text))
             self._at_line_start = text.endswith("\n")
 
     def _end_line(self) -> None:
@@ -158,7 +174,7 @@ class PlainRenderer:
         if self._open_kind and self._wrapper is not None:
             self._write(self._wrapper.finish())
         if self._open_kind and not self._at_line_start:
-            self.out.write("\n")
+            self._put("\n")
         self._open_kind = ""
         self._at_line_start = True
         later, self._deferred = self._deferred, []
@@ -166,7 +182,7 @@ class PlainRenderer:
 
     def line(self, text: str) -> None:
         self._end_line()
-        self.out.write(text + "\n")
+        self._put(text + "\n")
         self.out.flush()
 
     def paragraph(self, text: str, margin: int = 0) -> None:
@@ -204,7 +220,7 @@ class PlainRenderer:
         from coder.terminal.ask.question import approval_question
         from coder.terminal.ask.rows import approval_lines
 
-        height = self._rows_above(approval_question(event, self.texts).choices)
+        height = self._rows_above(line_prompt(approval_question(event, self.texts).choices, self.texts))
         self._write_lines(approval_lines(event, self.texts, self.columns, height))
 
     def _rows_above(self, prompt: str) -> int:

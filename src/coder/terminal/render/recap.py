@@ -21,12 +21,14 @@ _MARGIN: Line = [("", "  ")]
 
 
 def session_lines(event: SessionStarted, texts: Texts, width: int) -> list[Line]:
-    """Model, directory and id of the session."""
+    """Model, directory and id of the session; of the home directory a warning."""
     name: Line = [("strong", "coder"), ("dim", f" · {flat(event.model)} · ")]
-    cwd = clip_left(display_path(Path(event.cwd)), max(width - line_width(name), _LEAST_PATH))
+    shown = display_path(Path(event.cwd))
+    cwd = clip_left(shown, max(width - line_width(name), _LEAST_PATH))
     session = texts.say("view.session", id=flat(event.session_id))
     hint: Line = [("dim", f"{session} · {texts.say('view.hint')}")]
-    return [*wrap([*name, ("", cwd)], width), *wrap(hint, width)]
+    home = wrap([("note", texts.say("view.home"))], width) if shown == "~" else []
+    return [*wrap([*name, ("", cwd)], width), *wrap(hint, width), *home]
 
 
 def recent_lines(turns: Sequence[PastTurn], texts: Texts, width: int) -> list[Line]:

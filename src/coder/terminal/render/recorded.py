@@ -35,9 +35,11 @@ from coder.protocol.usage import Usage
 from coder.record.rewound import typed_line
 from coder.texts import Joined, Phrase, Said
 from coder.tools.registry import built_in, declared
+from coder.tools.summaries import recorded_summary
 
 _LARGEST_OUTPUT = 4 << 20  # bytes of an output that was kept in a file
 _STATUSES = ("ok", "error", "max_steps", "prompt_limit", "cancelled")
+_LISTS = ("/hooks", "/mcp", "/memory", "/modes", "/permissions", "/sessions", "/skills", "/tools")
 _CHECKS = ("passed", "failed", "skipped", "gave_up")
 
 
@@ -51,18 +53,19 @@ Told = AnyEvent | Typed
 
 
 class _Call(msgspec.Struct):
-    """A call without a result yet. `begun`: when it started, or was allowed."""
+    """A call without a result yet. `begun`: when it started, or was answered; `refusal`: the person's why."""
 
     argument: str
     begun: str
+    refusal: str | None = None
 
 
 class RecordedEvents:
     """Takes the events of a record in order. `outputs`: where the session keeps long outputs; None if they
-    are shown as the model got them."""
+    are shown as the model got them. `brief`: without replies that told how things stood at the time."""
 
-    def __init__(self, outputs: Path | None = None) -> None:
-        self._outputs = outputs
+    def __init__(self, outputs: Path | None = None, *, brief: bool = False) -> None:
+        self._outputs, self._brief = outputs, brief
         self._calls: dict[str, _Call] = {}
 
     def all(self, events: Iterable[HistoryEvent]) -> Iterator[Told]:
@@ -80,14 +83,19 @@ class RecordedEvents:
                 yield from [Thought(reasoning)] if reasoning else []
                 yield from [Content(event.said)] if event.said.strip() else []
             case entries.Action(tool=tool, call_id=call_id, input=given):
-                self._calls[call_id] = _Call(_argument(tool, given), event.ts)
-            case entries.Approval(call_id=str(call_id), answer=answer) if answer and call_id in self._calls:
-                self._calls[call_id].begun = event.ts
+                self._calls[call_id] = _Call(call_argument(tool, given), event.ts)
+            case entries.Approval(call_id=str(call_id), answer=answer) as entry if (
+                answer and call_id in self._calls
+            ):
+                refusal = (entry.reason or "") if answer == "no" else None
+                self._calls[call_id] = _Call(self._calls[call_id].argument, event.ts, refusal)
             case entries.Observation() as entry:
                 yield self._result(event, entry)
-            case entries.Command(input=line, ok=ok, command=name) if name != "resume":  # by which it is told
-                yield Typed(line)
-                yield CommandDone(line, _reply(event), ok=ok is not False)
+            case entries.Command() as entry if entry.command != "resume":  # by which it is told
+                yield Typed(entry.input)
+                brief = self._brief and entry.ok is not False and _only_tells(entry.input)
+                reply = Phrase("recap.not_again") if brief else _reply(event, entry)
+                yield CommandDone(entry.input, reply, ok=entry.ok is not False)
             case _:
                 yield from _around(event)
 
@@ -95,31 +103,29 @@ class RecordedEvents:
         call = self._calls.pop(entry.call_id, _Call("", event.ts))
         if entry.todos is not None and entry.ok:
             return TodosChanged(entry.todos)
-        detail, kind = self._detail(event, entry)
-        spent = event.meta.get("duration_ms")
+        detail, kind = self._detail(entry)
+        spent = entry.duration_ms
         return ToolCallChanged(
             call_id=entry.call_id,
             tool=entry.tool,
-            state="success" if entry.ok else "cancelled" if event.meta.get("cancelled") else "error",
+            state="success" if entry.ok else "cancelled" if entry.cancelled else "error",
             argument=call.argument,
-            summary=_summary(event, entry, call.argument),
+            summary=_summary(event, entry, call),
             detail=detail,
             detail_kind=kind,
-            duration_ms=spent if isinstance(spent, int) else _milliseconds(call.begun, event.ts),
+            duration_ms=_milliseconds(call.begun, event.ts) if spent is None else spent,
         )
 
-    def _detail(
-        self, event: HistoryEvent, entry: entries.Observation
-    ) -> tuple[str, Literal["", "diff", "output"]]:
+    def _detail(self, entry: entries.Observation) -> tuple[str, Literal["", "diff", "output"]]:
         if entry.diff and entry.ok:
             return entry.diff, "diff"
         if built_in(entry.tool).kind != "runs":
             return "", ""
-        return self._whole_output(event.meta.get("output_file")) or _printed(event), "output"
+        return self._whole_output(entry.output_file) or _printed(entry), "output"
 
-    def _whole_output(self, name: Any) -> str:
+    def _whole_output(self, name: str) -> str:
         """Of a session's own outputs only: a record that came with a project may name any file."""
-        if self._outputs is None or not isinstance(name, str) or Path(name).parent != self._outputs:
+        if self._outputs is None or Path(name).parent != self._outputs:
             return ""
         try:
             with Path(name).open("rb") as file:
@@ -128,17 +134,22 @@ class RecordedEvents:
             return ""
 
 
-def _printed(event: HistoryEvent) -> str:
-    printed = [event.meta.get(stream) for stream in ("stdout", "stderr")]
-    return "\n".join(one.rstrip("\n") for one in printed if isinstance(one, str) and one.strip())
+def _printed(entry: entries.Observation | entries.Command) -> str:
+    return "\n".join(one.rstrip("\n") for one in (entry.stdout, entry.stderr) if one and one.strip())
 
 
-def _reply(event: HistoryEvent) -> Said:
+def _only_tells(line: str) -> bool:
+    from coder.engine.setup import is_read_only_command
+
+    return line in _LISTS or is_read_only_command(line)
+
+
+def _reply(event: HistoryEvent, entry: entries.Command) -> Said:
     """Of a `!` command what it printed, and how it failed: the model has got it in another form."""
-    if not isinstance(event.meta.get("stdout"), str):
+    if entry.stdout is None:
         return event.content
-    code = event.meta.get("exit_code")
-    return Joined([*filter(None, [_printed(event)]), *([Phrase("tool.exit", code=code)] if code else [])])
+    failed = [Phrase("tool.exit", code=entry.exit_code)] if entry.exit_code else []
+    return Joined([*filter(None, [_printed(entry)]), *failed])
 
 
 def _around(event: HistoryEvent) -> Iterator[Told]:
@@ -147,8 +158,8 @@ def _around(event: HistoryEvent) -> Iterator[Told]:
             known = cast("Literal['passed', 'failed', 'skipped', 'gave_up']", state)
             text = event.content if state == "failed" else entry.reason
             yield VerifyChanged(known, command, entry.attempt, entry.exit_code, text)
-        case entries.Compaction(tokens_before=before, tokens_after=after):
-            yield ChatCompressed(before, after, event.content)
+        case entries.Compaction(tokens_before=before, tokens_after=after, forced=forced):
+            yield ChatCompressed(before, after, event.content, bool(forced))
         case entries.TurnEnd(status=status, error_message=error) as entry:
             if entry.evidence is not None:
                 line = evidence_line(entry.evidence, entry.verification)
@@ -161,7 +172,8 @@ def _around(event: HistoryEvent) -> Iterator[Told]:
             yield TurnEnded(event.turn, known_status, "", entry.step_count, Usage(), 0, ended)
 
 
-def _argument(tool: str, given: Any) -> str:
+def call_argument(tool: str, given: Any) -> str:
+    """What the row of a call names."""
     if isinstance(given, str):
         try:
             given = msgspec.json.decode(given)
@@ -170,17 +182,18 @@ def _argument(tool: str, given: Any) -> str:
     return (declared(built_in(tool).argument, given) or "") if isinstance(given, dict) else ""
 
 
-def _summary(event: HistoryEvent, entry: entries.Observation, argument: str) -> Said:
+def _summary(event: HistoryEvent, entry: entries.Observation, call: _Call) -> Said:
     if entry.exit_code is not None:
-        return Phrase("tool.exit", code=entry.exit_code) if not entry.ok else ""
+        return Phrase("tool.exit", code=entry.exit_code) if entry.tool == "bash" or not entry.ok else ""
+    if entry.denied and call.refusal is not None:
+        return Phrase("approval.refused") + (f": {call.refusal}" if call.refusal else "")
     if not entry.ok:
         first = event.content.split("\n", 1)[0]
         return first.removeprefix("error: ").removeprefix("denied: ")
-    added, deleted = event.meta.get("additions"), event.meta.get("deletions")
-    if isinstance(added, int) and isinstance(deleted, int):
+    if entry.additions is not None and entry.deletions is not None:
         key = "tool.created" if entry.operation == "created" else "tool.updated"
-        return Phrase(key, path=argument, added=added, deleted=deleted)
-    return ""
+        return Phrase(key, path=call.argument, added=entry.additions, deleted=entry.deletions)
+    return recorded_summary(entry.tool, event.meta) or ""
 
 
 def _milliseconds(begun: str, ended: str) -> int:

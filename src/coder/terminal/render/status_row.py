@@ -12,20 +12,22 @@ from coder.terminal.render.sanitize import flat
 from coder.terminal.render.width import Line, clip, clip_left, plain, text_width
 from coder.terminal.state import PromptState
 from coder.texts import Texts
+from coder.tools.registry import built_in
 
 _BETWEEN = " · "
 _ROOMY = 36  # columns that what is happening gets before the parts behind it
 _NARROW = 24  # the same in a narrow terminal
 _LEAST = 4
-_PATH_TOOLS = ("read", "list", "write", "edit", "patch")
-_NAMED = (*_PATH_TOOLS, "glob", "grep", "bash", "fetch", "task", "job")
 
 
-def busy_line(state: PromptState, texts: Texts, columns: int, steer: str = "ctrl+s") -> Line:
-    """One row of at most `columns`. `steer`: the key's name; empty if there is none."""
+def busy_line(
+    state: PromptState, texts: Texts, columns: int, steer: str = "ctrl+s", stops: str = "busy.stops"
+) -> Line:
+    """One row of at most `columns`. `steer`: the key's name; empty if there is none. `stops`: the text that
+    names the key which stops the turn."""
     before, what, after, from_left = _doing(state, texts)
     wanted = min(text_width(before + what + after), _ROOMY, max(_NARROW, columns // 2))
-    tail = _tail(state, texts, columns - wanted, steer)
+    tail = _tail(state, texts, columns - wanted, steer, stops)
     room = max(_LEAST, columns - text_width(tail))
     rest = room - text_width(before + after)
     if what:
@@ -45,10 +47,10 @@ def _doing(state: PromptState, texts: Texts) -> tuple[str, str, str, bool]:
         return *_around("busy.do.bash", flat(state.verifying), texts), False
     if state.calls:
         (tool, argument), *others = state.calls.values()
-        known = tool in _NAMED and bool(argument)
+        known = bool(argument) and texts.has(f"busy.do.{tool}")
         what = flat(argument if known else f"{tool} {argument}".rstrip())
         before, what, after = _around(f"busy.do.{tool}" if known else "busy.do.other", what, texts)
-        return before, what, after + (f" +{len(others)}" if others else ""), tool in _PATH_TOOLS
+        return before, what, after + (f" +{len(others)}" if others else ""), built_in(tool).argument_is_path()
     if (left := state.retry_at - time.monotonic()) > 0:
         return texts.say("busy.retrying", n=int(left) + 1), "", "", False
     if state.writing is not None:
@@ -66,7 +68,7 @@ def _around(key: str, what: str, texts: Texts, **values: object) -> tuple[str, s
     return before, what, after
 
 
-def _tail(state: PromptState, texts: Texts, room: int, steer: str) -> str:
+def _tail(state: PromptState, texts: Texts, room: int, steer: str, stops: str) -> str:
     """What is behind it, in order; the parts that matter least are left out where there is no room."""
     say = texts.say
     tokens = round(state.turn_tokens + state.streamed)
@@ -74,7 +76,7 @@ def _tail(state: PromptState, texts: Texts, room: int, steer: str) -> str:
     parts = {
         "seconds": _time(int(time.monotonic() - state.since), texts),
         "tokens": say("busy.tokens", n=about + short_number(tokens)) if tokens else "",
-        "stops": say("busy.stops"),
+        "stops": say(stops),
         "steers": say("busy.steers", key=steer) if steer else "",
     }
     for unimportant in ("", "steers", "tokens", "seconds", "stops"):

@@ -1,7 +1,7 @@
 """Colours by role, from the terminal's 16-colour palette, so that they fit the person's own colour scheme.
 
-Only tints (backgrounds that leave the text's own colour) need more; a terminal without them gets a colour
-instead. Yellow is for questions to the person (`ask`) and nothing else.
+Only tints (backgrounds that leave the text's own colour) and comments on them need more; a terminal without
+them gets a colour instead. Yellow is for questions to the person (`ask`) and nothing else.
 """
 
 from __future__ import annotations
@@ -67,6 +67,7 @@ _TINTS = {
         "removed": ("31", "48;5;52", "48;2;70;20;24"),
         "added_word": ("1;32", "48;5;28", "48;2;28;98;50"),
         "removed_word": ("1;31", "48;5;88", "48;2;130;34;40"),
+        "tinted_comment": ("90", "38;5;250", "38;2;180;180;180"),
     },
     "light": {
         "ask": ("1;33", "1;38;5;130", "1;38;2;150;100;0"),  # plain yellow cannot be read on white
@@ -75,6 +76,7 @@ _TINTS = {
         "removed": ("31", "48;5;224", "48;2;255;226;226"),
         "added_word": ("1;32", "48;5;157", "48;2;164;230;176"),
         "removed_word": ("1;31", "48;5;217", "48;2;255;182;182"),
+        "tinted_comment": ("90", "38;5;240", "38;2;84;84;84"),
     },
     "none": {},
 }

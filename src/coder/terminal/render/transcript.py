@@ -48,11 +48,11 @@ from coder.terminal.render.sanitize import safe
 from coder.terminal.render.streamed_text import StreamedText, thought_rows
 from coder.terminal.render.width import Line, clip, wrap
 from coder.texts import Texts
+from coder.tools.registry import built_in
 
 OUTPUT_ROWS = 5  # of a running command, live
 _OUTPUT_KEPT = 4000  # characters of it that are kept for that
 _GUTTER = 2  # columns before thinking
-_LOOKUPS = ("read", "list", "glob", "grep")
 
 
 class Transcript:
@@ -147,13 +147,18 @@ class Transcript:
             self._below_block = not isinstance(event, CommandDone | TurnEnded)
 
     def _tool_call(self, event: ToolCallChanged) -> None:
-        if self.folds and event.state == "success" and not event.detail and event.tool in _LOOKUPS:
+        if self._folds_away(event):
             self._end_stream()
             self._flush_retry()
             self._lookups.append(event)
             self._answering = False
         elif not self.folds or event.tool != "todowrite" or event.state != "success":
             self._append_block(self._call_lines(event))
+
+    def _folds_away(self, event: ToolCallChanged) -> bool:
+        """Whether it shares a row with the look-ups around it while that is live."""
+        plain = event.state == "success" and not event.detail
+        return self.folds and plain and built_in(event.tool).looks_up()
 
     def _call_lines(self, event: ToolCallChanged) -> list[Line]:
         width = self._columns()
@@ -190,7 +195,9 @@ class Transcript:
     def _remarks(self, event: AnyEvent) -> list[Line]:
         if self.folds and isinstance(event, Notice) and is_retry(event):
             return [retry_line(event, self._texts, self._columns())]
-        return [row for line in remark_lines(event, self._texts) for row in wrap(line, self._columns())]
+        hang: Line = [("", "  ")] if isinstance(event, Notice) and event.evidence is not None else []
+        lines = remark_lines(event, self._texts)
+        return [row for line in lines for row in wrap(line, self._columns(), rest=hang)]
 
     def _append_text(self, kind: str, text: str) -> None:
         if self._streamed is None or self._stream_kind != kind:
@@ -314,6 +321,7 @@ class Transcript:
             rows.insert(0, lookup_line(self._lookups, self._texts, width))
             rows[:0] = [[]] if self._gap else []
         if self._output:
+            rows.append([])  # where the summary will be: it is not the output of what is above
             lines = output_lines(self._output)[-min(limit, OUTPUT_ROWS) :]
             spread = [[(style, text.expandtabs(4)) for style, text in line] for line in lines]
             rows += [clip(output_line(line), width) for line in spread]

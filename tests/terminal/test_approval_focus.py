@@ -1,4 +1,4 @@
-"""A key that was pressed for something else never answers a question; and one question is asked at a time."""
+"""Which keys answer a question: none that was pressed for something else; one question is asked at a time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from pty_kit import CTRL_C, DOWN, ENTER, ESC, SECONDS, TAB, Terminal
-from talk_kit import SIZES, WRITE, Gate, says, squeezed
+from repl_kit import SIZES, WRITE, Gate, says, squeezed
 from test_editor_external import script
 
 from kit import ScriptedServer
@@ -44,7 +44,7 @@ def test_a_form_keeps_the_keys_and_the_question_waits(project: Project, columns:
         terminal.type("\x15y")
         terminal.until(lambda: "▸ topic  y" in terminal.screen)
         gate.open()
-        terminal.until(lambda: says(terminal, "+hello because: "))
+        terminal.until(lambda: says(terminal, "+hello"))
         terminal.until(lambda: "Leave the modes below to answer." in terminal.screen)
         terminal.type("es" + ENTER)  # for the form
         terminal.until(lambda: "▸ focus [topic=first]" in terminal.screen)
@@ -201,7 +201,7 @@ def test_a_mode_s_command_is_asked_about_as_any_other(project: Project) -> None:
         terminal.until_idle()
         terminal.send("/log")
         terminal.until(lambda: "Allow?" in terminal.screen)
-        assert "bash needs your approval:\n│ touch made\n  because: " in terminal.screen
+        assert "bash needs your approval:\n│ touch made\ny yes" in terminal.screen
         assert "n no, because …" in terminal.screen
         terminal.send("y")
         terminal.until("finished")

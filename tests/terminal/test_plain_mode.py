@@ -1,4 +1,4 @@
-"""Terminals with less to offer: the plain mode, `TERM=dumb`, pipes; and the language of it all."""
+"""The plain mode, `TERM=dumb` and pipes, where a terminal has less to offer; and the language of it all."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import time
 
 import pytest
 from pty_kit import CTRL_C, CTRL_D, ESC, SECONDS, UP, Terminal, messages
-from talk_kit import SIZES, WRITE, Gate, cancelled_line, many, says
+from repl_kit import SIZES, WRITE, Gate, cancelled_line, many, says
 
 from kit import ScriptedServer
 from kit.calls import bash_step
@@ -56,6 +56,7 @@ def test_plain_has_no_live_rows_and_does_all_the_same(project: Project, columns:
     assert not SPINNER.search(terminal.raw.decode())
 
 
+@pytest.mark.thorough
 @SIZES
 def test_a_dumb_terminal_asks_cancels_and_says_the_same(project: Project, columns: int, rows: int) -> None:
     word = f"5{columns}{rows}.7"
@@ -124,6 +125,7 @@ def read_all(fd: int) -> str:
     return data.decode()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("lang", "lc_all", "args", "chinese"),
     [

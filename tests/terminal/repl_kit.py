@@ -1,4 +1,4 @@
-"""What the tests of the talk on the screen share."""
+"""What the tests of the REPL in a terminal share."""
 
 from __future__ import annotations
 

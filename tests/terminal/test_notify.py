@@ -6,7 +6,7 @@ import time
 
 import pytest
 from pty_kit import CTRL_D, Terminal
-from talk_kit import SIZES, WRITE
+from repl_kit import SIZES, WRITE
 
 from coder.config.schema import UiSection
 from coder.terminal import notify

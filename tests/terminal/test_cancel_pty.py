@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from pty_kit import CTRL_C, ENTER, ESC, Terminal, messages
-from talk_kit import SIZES, Gate, cancelled_line, checked_by, many, squeezed
+from repl_kit import SIZES, Gate, cancelled_line, checked_by, many, squeezed
 
 from kit import ScriptedServer
 from kit.calls import bash_step
@@ -137,3 +137,13 @@ def test_the_queue_is_shown_taken_back_sent_joined_and_given_back(
         terminal.type(ENTER)
         terminal.until(lambda: len(server.chats) == 4)
     assert [chat["messages"][-1]["content"] for chat in server.chats[2:]] == ["draft", "held"]
+
+
+def test_a_question_that_is_left_says_that_its_call_was_not_run(project: Project) -> None:
+    with ScriptedServer([bash_step("touch made")]) as server, Terminal(project, server.url) as terminal:
+        terminal.until_idle()
+        terminal.send("go")
+        terminal.until(lambda: "Allow?" in terminal.screen)
+        terminal.type(CTRL_C)
+        terminal.until("the question about bash (which was not run) was stopped.")
+    assert not (project.cwd / "made").exists()

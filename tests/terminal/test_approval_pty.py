@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from pty_kit import ESC, UP, Terminal
-from talk_kit import SIZES, WRITE, Gate, cancelled_line, says, squeezed
+from repl_kit import SIZES, WRITE, Gate, cancelled_line, says, squeezed
 
 from coder.terminal.input.editing import approval_answer
 from kit import ScriptedServer
@@ -15,6 +15,7 @@ from kit.calls import bash_step
 from kit.driving import Project
 
 
+@pytest.mark.thorough
 @SIZES
 def test_wrong_answers_say_what_is_allowed_and_right_ones_count(
     project: Project, columns: int, rows: int
@@ -34,7 +35,7 @@ def test_wrong_answers_say_what_is_allowed_and_right_ones_count(
         terminal.send("go")
         terminal.until(lambda: "Allow?" in terminal.screen)
         assert "touch one" in terminal.text
-        assert "because: " in terminal.text
+        assert "because: " not in terminal.text  # that the preset asks is no news
         terminal.send("maybe so")
         terminal.until(
             lambda: says(terminal, "That is no answer") and says(terminal, "a allows it from now on")
@@ -45,9 +46,10 @@ def test_wrong_answers_say_what_is_allowed_and_right_ones_count(
         terminal.until(lambda: "rm one" in terminal.text)
         terminal.until(lambda: "Allow?" in terminal.screen)
         assert (project.cwd / "two").exists()  # covered by the `always` for `touch`
+        assert says(terminal, "because: ")  # it deletes
         assert "lways" not in terminal.screen.split("rm one")[-1]
         terminal.send("always")
-        terminal.until(lambda: terminal.text.count("no answer") == 2)
+        terminal.until(lambda: terminal.text.count("no answer") == 1)  # what was wrong before has gone
         assert (project.cwd / "one").exists()
         terminal.until(lambda: terminal.screen.endswith("Allow?"))
         terminal.send("  Y")
@@ -64,6 +66,7 @@ def test_wrong_answers_say_what_is_allowed_and_right_ones_count(
     assert "→ refused: keep   the second" in terminal.text
 
 
+@pytest.mark.thorough
 @SIZES
 def test_chinese_questions_take_chinese_answers(project: Project, columns: int, rows: int) -> None:
     script = [bash_step("touch one"), bash_step("touch two"), WRITE, {"text": "完成"}]
@@ -119,10 +122,18 @@ def test_what_counts_as_an_answer(text: str, answer: Any) -> None:
     assert approval_answer(text, can_always=True) == answer
 
 
+def test_everyday_chinese_answers() -> None:
+    for word in ("可以", "好", "好的！", "行"):
+        assert approval_answer(word, can_always=False) == ("yes", "")
+    for word in ("不要", "不行，", "不可以。"):
+        assert approval_answer(f"{word} 先备份", can_always=False) == ("no", "先备份")
+
+
 LONG_COMMAND = "\n".join(f"echo part{at}" for at in range(300))
 LONG_TEXT = "".join(f"line number {at}\n" for at in range(2000))
 
 
+@pytest.mark.thorough
 @SIZES
 def test_long_questions_go_to_scrollback_in_full_and_stay_usable(
     project: Project, columns: int, rows: int
