@@ -70,9 +70,9 @@ def settings() -> str:
     parts = [
         "# Settings",
         NOTE.strip(),
-        "JSON with comments in `~/.coder/config.json` (or `$CODER_HOME`) and `.coder/config.json`; "
-        "environment and flags come before both. An unknown key or a wrong value is an error that names "
-        "the file and the place.",
+        "JSON with comments in `~/.coder/config.json` (`$CODER_HOME/config.json` where that is set) and the "
+        "project's `.coder/config.json`, which wins; environment and flags win over both. An unknown key or "
+        "a wrong value is an error that names the file and the place.",
     ]
     for field in msgspec.structs.fields(Config):
         section = type(field.default)

@@ -6,7 +6,8 @@ An instance has `instance_id`, `repo` (`owner/name`), `base_commit`, `problem_st
 `FAIL_TO_PASS` and perhaps `PASS_TO_PASS` (lists, or lists as JSON text); tests of both must pass. With
 `--repos`, repositories are clones in DIR, named `owner__name`; otherwise they are cloned from GitHub. The
 hidden tests are in `check` alone: the model works on a clone that does not have them, and whose branches and
-tags, which lead to the fix, are removed. What it did to the tests' files is undone before the check.
+tags, which lead to the fix, are removed (docs/batch.md says how far that goes). What it did to the tests'
+files is undone before the check.
 """
 
 from __future__ import annotations

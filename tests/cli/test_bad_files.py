@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+import pytest
 from cli_kit import observations, run
 
 from kit import ScriptedServer
@@ -76,6 +77,7 @@ def test_nul_bytes_written_to_a_file_stay_as_they_are(project: Project) -> None:
     assert (project.cwd / "n").read_bytes() == b"a\0b\n"
 
 
+@pytest.mark.thorough
 def test_a_file_of_100_mb(project: Project) -> None:
     path = project.write("huge.log", "first line\n")
     with path.open("r+b") as file:
@@ -98,6 +100,7 @@ def test_a_file_of_100_mb(project: Project) -> None:
     assert sum(log.stat().st_size for log in project.logs()) < 4_000_000
 
 
+@pytest.mark.thorough
 def test_a_command_of_1000_lines_and_one_of_200_kb(project: Project) -> None:
     lines = "\n".join(f"echo line {n}" for n in range(1000))
     text = "x" * 200_000
@@ -111,6 +114,7 @@ def test_a_command_of_1000_lines_and_one_of_200_kb(project: Project) -> None:
     assert "200001" in one
 
 
+@pytest.mark.thorough
 def test_the_same_commands_under_the_ordinary_policy(project: Project) -> None:
     lines = "\n".join(f"echo line {n}" for n in range(1000))
     long = "echo " + "x" * 200_000

@@ -19,6 +19,7 @@ from kit.driving import Project
 # sessions
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["nope", "../../etc/passwd", ".", "", "a\nb", "x" * 5000, b"\xff\xfe"])
 def test_an_unknown_session(project: Project, name: str | bytes) -> None:
     argument = b"--resume=" + name if isinstance(name, bytes) else f"--resume={name}"
@@ -30,6 +31,7 @@ def test_an_unknown_session(project: Project, name: str | bytes) -> None:
     assert shown.stderr
 
 
+@pytest.mark.thorough
 def test_two_processes_cannot_resume_one_session(project: Project) -> None:
     script = [{"text": "one"}, step("bash", command="sleep 30"), {"text": "never"}]
     with ScriptedServer(script) as server:
@@ -104,6 +106,7 @@ def mounted(project: Project, before: str, *args: str, url: str, after: str = ":
     return done
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("mounts")
 def test_a_disk_that_fills_up(project: Project, tmp_path: Path) -> None:
     history, kept = project.cwd / ".coder" / "history", tmp_path / "kept"

@@ -10,6 +10,7 @@ from kit.calls import step
 from kit.driving import Project
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("way", ["argv", "stdin"])
 def test_a_question_that_is_not_utf_8(project: Project, way: str) -> None:
     question = b"what is \xff\xfe\x80 here?"
@@ -54,6 +55,7 @@ def test_an_output_that_is_closed(project: Project, number: int, output: str) ->
     assert project.of_type("turn_end")[0]["meta"]["status"] == "ok"
 
 
+@pytest.mark.thorough
 def test_a_question_of_5_mb(project: Project) -> None:
     with ScriptedServer([{"text": "long"}]) as server:
         done = run(project, url=server.url, input=b"word " * 1_000_000 + b"the end?")
@@ -63,6 +65,7 @@ def test_a_question_of_5_mb(project: Project) -> None:
     assert project.of_type("turn_start")[0]["content"].endswith("the end?")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("output", ["text", "json", "stream-json"])
 @pytest.mark.parametrize("reader", ["head -1", "true"])
 def test_a_reader_that_leaves_early(project: Project, reader: str, output: str) -> None:

@@ -25,6 +25,7 @@ def test_no_colour_where_none_is_wanted(project: Project, env: dict[str, str]) -
     assert b"\x1b" not in done.stderr
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("variables", [{"LANG": "C"}, {"LANG": "C", "LC_ALL": "C", "PYTHONUTF8": "0"}])
 @pytest.mark.parametrize("coerce", ["", "0"])
 def test_chinese_in_the_c_locale(project: Project, variables: dict[str, str], coerce: str) -> None:

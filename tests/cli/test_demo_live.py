@@ -39,6 +39,7 @@ def block(text: str) -> str:
     return f"```python\n{text}```"
 
 
+@pytest.mark.thorough
 def test_the_task_is_done_and_checked(project: Project, tmp_path: Path) -> None:
     function = "def total(prices, discount=0):\n    return sum(prices) * (100 - discount) / 100\n"
     done, library = live(project, tmp_path, block(BASKET), block(function), "All prices are added.")
@@ -49,6 +50,7 @@ def test_the_task_is_done_and_checked(project: Project, tmp_path: Path) -> None:
     assert "test_sums_all_prices" in json.dumps(library.requests[0]["body"]), "the failing test is seen first"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "answers", [["I cannot do that."], [*[block(BASKET + f"\n\nN = {n}\n") for n in range(6)], "Done."]]
 )

@@ -59,6 +59,7 @@ def interrupted(
     return done, int(file.read_text(encoding="utf-8"))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("args", [("--once", "x"), (), ("doctor",)], ids=["once", "bare", "subcommand"])
 def test_an_interrupt_at_any_import_ends_with_130_and_no_traceback(
     project: Project, args: tuple[str, ...]

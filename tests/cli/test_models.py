@@ -36,6 +36,8 @@ def test_what_is_known_and_what_is_guessed(project: Project) -> None:
     assert "2 / 0.2 / 8" in shown
     assert "128000?" in shown
     assert "?: not known; 128000 is a guess" in shown
+    assert '{"budget": {"prices": {"small": {"input": 1.0, ' in shown
+    assert str(project.home / ".coder" / "config.json") in shown.splitlines()[-1]
     assert "sk-ant-1" not in shown + done.stdout
 
 

@@ -231,6 +231,7 @@ def test_the_tokenizer_can_be_chosen_and_a_wrong_one_is_named(project: Project) 
     assert "nonsense" in bad.stderr
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_cancels_with_status_130(project: Project, number: signal.Signals) -> None:
     call = {"name": "bash", "arguments": {"command": "exec sleep 3009.5"}}
@@ -295,11 +296,24 @@ def test_sessions_and_show_read_what_was_recorded(project: Project) -> None:
     assert "what is here?" in listed.stdout
     shown = project.coder("show", session)
     assert "> what is here?" in shown.stdout
-    assert "· list {}" in shown.stdout
+    assert "· list .\n" in shown.stdout
     assert "␛[31mred" in shown.stdout  # an escape sequence is shown, not obeyed
     assert "\x1b" not in shown.stdout
     as_json = project.coder("show", session, "--json")
     assert [json.loads(x) for x in as_json.stdout.splitlines()] == project.events()
+
+
+def test_show_names_calls_as_the_terminal_does(project: Project) -> None:
+    project.configure(approval={"auto_approve_ask": True})
+    patch = "*** Begin Patch\n*** Add File: a.py\n+x = 1\n*** End Patch"
+    step = {"calls": [{"name": "patch", "arguments": {"patch": patch}}]}
+    with ScriptedServer([step, {"text": "ok"}]) as server:
+        project.coder("--once", "go", url=server.url)
+    shown = project.coder("show", project.events()[0]["session_id"]).stdout
+    assert "· patch a.py\n" in shown
+    assert "  approval of patch a.py: auto\n" in shown
+    assert "    +x = 1\n" in shown
+    assert "Begin Patch" not in shown
 
 
 def test_a_session_in_which_nothing_was_said_leaves_no_file(project: Project) -> None:

@@ -139,6 +139,7 @@ def test_windows_gets_it_in_the_language_of_the_locale(project: Project) -> None
 linux = pytest.mark.skipif(sys.platform != "linux", reason="macOS is played on Linux")
 
 
+@pytest.mark.thorough
 @linux
 def test_every_module_can_be_imported_on_macos(project: Project) -> None:
     script = """

@@ -17,7 +17,7 @@ from coder.tools.registry import built_in_tools
 from kit import Chaos, ScriptedServer
 from kit.driving import Project
 from kit.fakes import WIRES
-from kit.wire_talk import MODELS
+from kit.wire_exchange import MODELS
 
 # Runs the command as its entry point does; tells which modules there are when the event of the audit hook
 # comes (the connection to the provider) or, without one, at the end.
@@ -67,7 +67,15 @@ HEAVY = {
     "of Python": (
         *("json", "http", "urllib.request", "email", "xml", "html", "difflib", "dataclasses", "tempfile"),
         *("random", "csv", "ctypes", "sqlite3", "multiprocessing", "unittest", "pdb", "tomllib"),
-        *("importlib.metadata", "importlib.resources", "zipfile", "zoneinfo", "getpass", "webbrowser"),
+        *(
+            "importlib.metadata",
+            "importlib.resources",
+            "zipfile",
+            "zoneinfo",
+            "getpass",
+            "webbrowser",
+            "shutil",
+        ),
     ),
 }
 # The loop's way to its first request runs through about a hundred small files, at some 0.2 ms
@@ -164,6 +172,35 @@ print(len(found), len(set(found)))
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
     )
     assert done.stdout == "8 1\n", done.stderr
+
+
+# What the prompt imports, before and after somebody needs the rest of it.
+PROMPT = """
+import sys
+from coder.cli.lazy_imports import import_lazily
+import_lazily()
+import coder.terminal.repl
+from prompt_toolkit.utils import get_cwidth
+parts = "prompt_toolkit.shortcuts", "prompt_toolkit.widgets.base", "wcwidth.bisearch"
+print(get_cwidth("[default] a · b>"), [part in sys.modules for part in parts])
+first = sys.modules["wcwidth"].wcwidth
+print(get_cwidth("汉"), [part in sys.modules for part in parts])
+import prompt_toolkit, wcwidth
+print(all(first(chr(n)) == wcwidth.wcwidth(chr(n)) for n in range(0x3000)), first is wcwidth.wcwidth)
+print(prompt_toolkit.PromptSession.__name__, type(prompt_toolkit).__name__)
+"""
+
+
+def test_what_a_line_of_ascii_does_not_need_is_not_loaded_for_the_prompt() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROMPT], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.splitlines() == [
+        "16 [False, False, False]",
+        "2 [False, False, True]",
+        "True False",
+        "PromptSession module",
+    ], done.stderr
 
 
 def test_no_room_is_entered_that_is_not_needed(at_first_request: list[str]) -> None:

@@ -16,6 +16,7 @@ import pytest
 
 from coder.cli import SUBCOMMANDS
 from coder.protocol.events import CommandDone
+from coder.terminal.render.width import text_width
 from kit import ScriptedServer
 from kit.driving import Project, drive, of
 
@@ -89,15 +90,16 @@ def test_a_page_has_the_session_s_title(two: Project) -> None:
     assert "20260101-120000-aaaaaa" in page
 
 
-def on_terminal(project: Project, *args: str) -> str:
+def on_terminal(project: Project, *args: str, status: int = 0, **more: str) -> str:
     """What a command prints where its output is a terminal; little enough for the terminal to hold."""
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "coder", *args]
-    environ = project.environ(TERM="xterm")
+    environ = project.environ(TERM="xterm", **more)
     try:
-        subprocess.run(
-            command, cwd=project.cwd, env=environ, stdin=theirs, stdout=theirs, timeout=60, check=True
+        done = subprocess.run(
+            command, cwd=project.cwd, env=environ, stdin=theirs, stdout=theirs, stderr=theirs, timeout=60
         )
+        assert done.returncode == status
         return os.read(ours, 65536).decode("utf-8").replace("\r\n", "\n")
     finally:
         os.close(theirs)
@@ -111,6 +113,39 @@ def test_sessions_have_a_heading_on_a_terminal_and_none_in_a_pipe(two: Project) 
     assert heading.split("  ")[0] == "session"
     assert len(rows) == 2
     assert heading.index("began with") == rows[0].index("second")
+
+
+def test_a_long_title_keeps_to_its_row(two: Project) -> None:
+    heading, *rows = on_terminal(two, "sessions", COLUMNS="60").splitlines()
+    assert max(map(text_width, [heading, *rows])) <= 60
+    assert rows[1].endswith("first <b>t…")
+    assert "first <b>thing</b>" in two.coder("sessions", env={"COLUMNS": "60"}).stdout
+
+
+def test_a_page_that_is_replaced_is_told(two: Project) -> None:
+    first, second = (two.coder("export", "20260101-1200", "--html", "page.html") for _ in range(2))
+    assert (first.stderr, second.stderr) == ("Wrote page.html\n", "Replaced page.html\n")
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_lines_on_a_terminal_break_between_words(two: Project, lang: str) -> None:
+    rows = on_terminal(two, "doctor", "--lang", lang, status=1, COLUMNS="60").splitlines()
+    assert max(map(text_width, rows)) <= 60
+    assert " ANTHROPIC_API_KEY," in " ".join(rows)
+    rows = on_terminal(two, "show", "2026", "--lang", lang, status=2, COLUMNS="60").splitlines()
+    assert max(map(text_width, rows)) <= 60
+    assert "20260101-120000-aaaaaa" in " ".join(rows)
+    rows = on_terminal(two, "--help", "--lang", lang, COLUMNS="80").splitlines()
+    assert max(map(text_width, rows)) <= 80
+
+
+def test_show_without_an_id_says_where_they_are(two: Project) -> None:
+    assert "`coder sessions` lists them" in two.coder("show").stderr
+
+
+def test_show_says_why_a_turn_ended(project: Project) -> None:
+    project.coder("--once", "hi", url="http://127.0.0.1:1/v1")
+    assert "· Cannot reach http://127.0.0.1:1/v1" in project.coder("show", "2").stdout
 
 
 @pytest.mark.parametrize(
@@ -204,17 +239,52 @@ def test_what_is_piped_in_goes_with_a_custom_mode(project: Project) -> None:
     assert messages == ["Sum up briefly.\n\na b c", "d e f"]
 
 
-def test_a_word_too_many_is_not_called_an_option(project: Project) -> None:
-    done = project.coder("explain", "git", "status")
+@pytest.mark.parametrize("line", ["git status", "rm -rf x", "ls -la", "ls --all", "git log --oneline"])
+def test_a_line_without_its_quotes_is_not_called_an_option(project: Project, line: str) -> None:
+    done = project.coder("explain", *line.split())
     assert done.returncode == 2
-    assert "status is too much" in done.stderr
+    assert done.stderr == f"coder: Put the line in quotes: coder explain '{line}'\n"
     assert "no option --wat" in project.coder("explain", "git status", "--wat").stderr
 
 
 def test_a_mistyped_subcommand_is_told_all_that_it_may_be(project: Project) -> None:
     done = project.coder("modles")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "did you mean modes, models?" in done.stderr
+    assert "did you mean models, modes?" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [
+        ("shwo", "did you mean show?"),
+        ("veiw", "did you mean view?"),
+        ("serve_mcp", "did you mean serve-mcp?"),
+        ("Doctor", "did you mean doctor?"),
+        ("version", "coder --version"),
+        ("init", "/init"),
+        ("login", "export OPENAI_API_KEY="),
+        ("update", "git pull"),
+        ("upgrade", "git pull"),
+        ("config", "~/.coder/config.json"),
+    ],
+)
+def test_a_word_that_is_a_subcommand_elsewhere_or_nearly_one_here_costs_nothing(
+    project: Project, word: str, told: str
+) -> None:
+    with ScriptedServer([{"text": "Here it is."}] * 2) as server:
+        done = project.coder(word, url=server.url)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert server.chats == []
+        asked = project.coder("--once", word, url=server.url), project.coder(word, "please", url=server.url)
+    assert told in done.stderr
+    assert [one.stdout for one in asked] == ["Here it is.\n"] * 2
+
+
+def test_a_mistyped_option_is_told_the_nearest(project: Project) -> None:
+    done = project.coder("--contniue")
+    assert done.returncode == 2
+    assert "There is no option --contniue (did you mean --continue?). " in done.stderr
+    assert "did you mean --limit?" in project.coder("sessions", "--limt=3").stderr
 
 
 @pytest.mark.parametrize("limit", ["0", "-3", "x"])
@@ -251,6 +321,7 @@ def test_a_page_of_help_has_its_options_in_one_place(project: Project, name: str
     assert re.findall(r"^  (\S+)\n(?!   )", page, re.MULTILINE) == []  # and none without a word on it
 
 
+@pytest.mark.thorough
 def test_the_tour_leaves_nothing_or_names_a_command_that_can_be_typed(
     project: Project, tmp_path: Path
 ) -> None:

@@ -30,7 +30,7 @@ def test_doctor_lists_all_that_is_wrong_and_goes_on(project: Project, lang: str,
     for key in wrong:
         assert sum(key in line for line in faults) >= 1, key
     assert len(faults) == len(wrong)
-    assert all(line.startswith("--") for line in faults)
+    assert all(line.startswith("✗") for line in faults)
     assert server.url in done.stdout  # what the environment says is right, and holds
     assert "ripgrep" in done.stdout
 
@@ -47,6 +47,24 @@ def test_doctor_is_content_with_settings_that_are_right(project: Project) -> Non
     with ScriptedServer([]) as server:
         done = project.coder("doctor", url=server.url)
     assert "settings" not in done.stdout
+    assert done.stdout.endswith("\n\nAll is well: `coder` begins a session.\n")
+
+
+def test_doctor_ends_with_what_to_do(project: Project) -> None:
+    """In a pipe every check is one line."""
+    done = project.coder("doctor")
+    *_, blank, last = done.stdout.splitlines()
+    (provider,) = (line for line in done.stdout.splitlines() if line.startswith("✗   provider"))
+    assert provider.endswith("`coder demo` needs none.")
+    assert (blank, last) == ("", "Not ready yet: mend provider, then run `coder doctor` again.")
+    project.configure(ui={"plain": True})
+    project.write(".coder/config.json", '{"permission": {"preset": "yolo"}}')
+    with ScriptedServer([]) as server:
+        done = project.coder("doctor", url=server.url)
+    assert "no  trust" in done.stdout
+    assert "some of this folder's settings are ignored until you run `coder trust`" in done.stdout
+    assert done.stdout.endswith("\n\ncoder works here. It does without what is marked no.\n")
+    assert done.returncode == 0
 
 
 def test_the_times_of_a_session_are_of_one_kind(project: Project) -> None:

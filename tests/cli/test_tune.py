@@ -34,6 +34,7 @@ def tune(project: Project, server: ScriptedServer, *more: str) -> Any:
     return run(project, "tune", "--model", "m:1b", *more, url=server.url, timeout=120)
 
 
+@pytest.mark.thorough
 def test_the_table_tells_what_suits_the_model_and_yes_keeps_it(project: Project) -> None:
     with ScriptedServer([only_guided] * 100) as server:
         done = tune(project, server, *TWO, "--yes", "--only", "native", "--only", "guided")
@@ -50,6 +51,7 @@ def test_the_table_tells_what_suits_the_model_and_yes_keeps_it(project: Project)
     assert kept["provider"]["models"]["m:1b"] == {"dialect": "guided", "tools": "all"}
 
 
+@pytest.mark.thorough
 def test_what_was_kept_is_used(project: Project) -> None:
     with ScriptedServer([only_guided] * 100) as server:
         tune(project, server, "--task", "wrong-operator", "--yes", "--only", "guided")
@@ -72,6 +74,28 @@ def test_a_model_that_can_do_nothing_is_said_to(project: Project) -> None:
         done = tune(project, server, "--task", "wrong-operator", "--only", "native")
     assert done.returncode == 1
     assert b"finished none" in done.stderr
+
+
+@pytest.mark.parametrize("dead", [False, True], ids=["a wrong key", "a dead server"])
+def test_a_server_that_cannot_be_asked_ends_it_at_once(project: Project, dead: bool) -> None:
+    """It says nothing of the model."""
+    refusal = {"status": 401, "body": {"error": {"message": "no such key"}}}
+    with ScriptedServer([refusal] * 100) as server:
+        url = "http://127.0.0.1:1/v1" if dead else server.url
+        done = run(project, "tune", "--model", "m:1b", url=url, timeout=120)
+        assert len(server.chats) <= 1
+    assert done.returncode == 1
+    assert done.stdout == b""
+    _, *told = done.stderr.decode().splitlines()
+    assert len(told) == 1
+    assert ("connection refused" if dead else "no such key") in told[0]
+
+
+def test_the_reason_of_a_failure_is_what_the_check_asserts(project: Project) -> None:
+    with ScriptedServer([{"text": "no"}] * 100) as server:
+        done = tune(project, server, "--task", "wrong-operator", "--only", "native", "--json")
+    (outcome,) = json.loads(done.stdout)["ways"][0]["outcomes"]
+    assert outcome["why"].startswith("assert ")
 
 
 def test_few_tools_are_few(project: Project) -> None:

@@ -11,8 +11,7 @@ from coder.context.memory import MAX_FILE, Memory
 from coder.context.prompt import MAX_INSTRUCTIONS, project_instructions, read_instructions
 from coder.context.skills import MAX_INDEX
 from coder.protocol.events import Notice
-from kit import ScriptedServer
-from kit.driving import Driver, Project, drive, of
+from kit.driving import Driver, Project, of, play
 
 
 def make(path: Path, kind: str) -> None:
@@ -53,10 +52,10 @@ def files_open() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-def play(project: Project) -> tuple[Driver, str]:
-    with ScriptedServer([{"text": "fine"}]) as server:
-        driver = drive(project, server.url, ["hi"])
-        return driver, "\n".join(m["content"] for m in server.chats[0]["messages"])
+def first_request(project: Project) -> tuple[Driver, str]:
+    """A session of one turn, and all that its request says."""
+    driver = play(project, [{"text": "fine"}], ["hi"])
+    return driver, "\n".join(m["content"] for m in driver.chats[0]["messages"])
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -64,7 +63,7 @@ def play(project: Project) -> tuple[Driver, str]:
 def test_a_session_begins_all_the_same_and_says_why(project: Project, name: str, kind: str) -> None:
     make(project.cwd / name, kind)
     before = files_open()
-    driver, sent = play(project)
+    driver, sent = first_request(project)
     assert files_open() <= before
     assert "\0" not in sent
     assert len(sent) < 2 * MAX_INSTRUCTIONS
@@ -80,7 +79,7 @@ def test_a_session_begins_all_the_same_and_says_why(project: Project, name: str,
 def test_a_skill_like_that_is_reported_and_the_others_stay(project: Project, kind: str) -> None:
     make(project.cwd / ".coder/skills/odd/SKILL.md", kind)
     project.write(".coder/skills/good/SKILL.md", "---\nname: good\ndescription: Does good.\n---\nDo it.\n")
-    driver, sent = play(project)
+    driver, sent = first_request(project)
     assert "- good: Does good." in sent
     assert [b.name for b in driver.engine.agent.skills.broken()] == ["odd"]
 
@@ -91,7 +90,7 @@ def test_a_link_in_the_project_cannot_put_a_private_file_into_the_context(projec
     (project.cwd / "AGENTS.md").symlink_to(secret)
     (project.cwd / ".coder").mkdir()
     (project.cwd / ".coder/memory.md").symlink_to(secret)
-    driver, sent = play(project)
+    driver, sent = first_request(project)
     assert "recipe" not in sent
     assert len([e for e in of(driver.seen, Notice) if "link that leads out" in e.text]) == 2
 
@@ -99,7 +98,7 @@ def test_a_link_in_the_project_cannot_put_a_private_file_into_the_context(projec
 def test_a_link_inside_the_project_is_followed(project: Project) -> None:
     project.write("docs/rules.md", "Use tabs.\n")
     (project.cwd / "AGENTS.md").symlink_to("docs/rules.md")
-    assert "Use tabs." in play(project)[1]
+    assert "Use tabs." in first_request(project)[1]
 
 
 def test_instructions_from_the_repository_root_down_and_from_home(tmp_path: Path) -> None:
@@ -163,7 +162,7 @@ def test_the_index_of_many_skills_stays_within_its_bound_on_the_wire(project: Pr
         project.write(
             f".agents/skills/{name}/SKILL.md", f"---\nname: {name}\ndescription: {'word ' * 60}\n---\nx\n"
         )
-    _, sent = play(project)
+    _, sent = first_request(project)
     index = sent.split("<skills>\n")[1].split("\n</skills>")[0]
     assert len(index) <= MAX_INDEX
     assert "skill-000" in index

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -142,6 +143,7 @@ odd_files = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.thorough
 @given(st.lists(st.lists(odd_files | json_values, max_size=4) | json_values, max_size=4))
 def test_nothing_an_editor_sends_is_a_fault(updates: list[Any]) -> None:
     told = Told()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from placing import Place
 
 from coder.context.frontmatter import HeadFault, Node, read_header, read_simply, split
-from coder.context.frontmatter_nested import read_with_yaml
+from coder.context.frontmatter_yaml import read_with_yaml
 from coder.context.skills import MAX_BODY, Skills
 from coder.engine.commands.memory import skills_answer
 from coder.policy.workspace import DirectoryWorkspace

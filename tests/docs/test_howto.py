@@ -1,4 +1,7 @@
-"""The how-to pages, done as they say, in a copy of the source that is thrown away."""
+"""The how-to pages, done as they say, in a copy of the source that is thrown away.
+
+A page may have been followed in the checkout itself already: what it adds is then left as it is.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +21,13 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The copy's `src`, with what every page says done to it."""
+    """The copy's `src`, with what every page says done to it; beside it the tests that the pages name."""
     directory = tmp_path_factory.mktemp("howto")
-    shutil.copytree(ROOT / "src", directory / "src", ignore=shutil.ignore_patterns("__pycache__"))
-    for page in ("add-tool.md", "add-command.md", "add-provider.md", "add-language.md"):
+    for part in ("src", "tests/policy", "tests/cli", "tests/kit", "tests/texts"):
+        shutil.copytree(ROOT / part, directory / part, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.zh.md", "tests/conftest.py", "tests/test_arrows.py"):
+        shutil.copy(ROOT / name, directory / name)
+    for page in ("add-tool.md", "add-command.md", "add-event.md", "add-provider.md", "add-language.md"):
         follow(page, directory)
     return directory / "src"
 
@@ -33,7 +39,8 @@ def follow(page: str, directory: Path) -> None:
     assert pieces, "nothing to do on this page"
     for language, path, piece in pieces:
         if language != "diff":
-            assert not path.exists(), f"{path} is there already"
+            there = path.exists() and path.read_text(encoding="utf-8") != piece
+            assert not there, f"{path} is there already, and says something else"
             path.parent.mkdir(exist_ok=True)
             path.write_text(piece, encoding="utf-8")
             continue
@@ -41,6 +48,8 @@ def follow(page: str, directory: Path) -> None:
         old = "".join(line[1:] for line in lines if line[0] != "+")
         new = "".join(line[1:] for line in lines if line[0] != "-")
         before = path.read_text(encoding="utf-8")
+        if new in before:
+            continue
         assert before.count(old) == 1, f"a page quotes {path.name} as it was; update its diff:\n{piece}"
         path.write_text(before.replace(old, new), encoding="utf-8")
 
@@ -59,8 +68,8 @@ def coder(source: Path, project: Project, *args: str, url: str = "") -> subproce
 
 
 def test_the_pages_leave_sources_that_lint(source: Path) -> None:
-    shutil.copy(ROOT / "pyproject.toml", source.parent)
-    for arguments in (["check"], ["format", "--check"]):
+    # The order of imports (I001) also depends on what others have added where the page says.
+    for arguments in (["check", "--ignore", "I001"], ["format", "--check"]):
         command = [sys.executable, "-m", "ruff", *arguments, "src"]
         done = subprocess.run(command, cwd=source.parent, capture_output=True, encoding="utf-8", check=False)
         assert done.returncode == 0, done.stdout
@@ -88,6 +97,40 @@ def test_a_command(project: Project, source: Path) -> None:
         helped = coder(source, project, "--lang", "zh", "--once", "/help", url=server.url).stdout
     assert "/hello [NAME]" in helped
     assert "打个招呼" in helped
+
+
+def test_an_event(project: Project, source: Path) -> None:
+    project.configure(runtime={"max_session_turns": 3})
+    with ScriptedServer([{"text": "hello"}] * 2) as server:
+        english = coder(source, project, "--once", "x", url=server.url)
+        chinese = coder(source, project, "--lang", "zh", "--once", "x", url=server.url)
+    assert (english.returncode, english.stdout) == (0, "hello\n"), english.stderr
+    assert "turns left in this session: 2\n" in english.stderr
+    assert "本会话还剩 2 回合\n" in chinese.stderr
+
+
+@pytest.mark.thorough
+def test_the_tests_that_the_pages_name_pass(project: Project, source: Path) -> None:
+    """Those of tables and texts, which an addition could fail; the program itself is tried above."""
+    tests = source.parent / "tests"
+    types = coder(source, project, "schema", "--ts")
+    (tests / "cli/protocol.ts").write_text(types.stdout, encoding="utf-8")
+    named = (
+        "cli/test_schema_form.py",
+        "policy/test_decide.py",
+        "test_arrows.py",
+        "texts/test_texts.py",
+        "texts/test_chinese.py::test_a_turn_has_one_name",
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *(f"tests/{name}" for name in named)],
+        cwd=source.parent,
+        env=project.environ(PYTHONPATH=f"{source}:{tests}"),
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
 
 
 def test_a_provider(project: Project, source: Path) -> None:

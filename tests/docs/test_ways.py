@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kit import ScriptedServer
 from kit.calls import bash_step, step
 from kit.driving import Project
@@ -14,6 +16,7 @@ def test_the_page_tells_four_ways() -> None:
     assert [len(way) >= 10 for way in ways().values()] == [True] * 4
 
 
+@pytest.mark.thorough
 def test_one_turn(project: Project) -> None:
     project.write("pyproject.toml", "[tool.pytest.ini_options]\n")
     project.write("tests/test_a.py", "def test_a():\n    pass\n")

@@ -77,15 +77,15 @@ def test_code_stays_code_as_plain_lines(project: Project) -> None:
 
 def test_the_status_says_so_until_the_rest_comes(project: Project) -> None:
     broken = driven(project, {**WHOLE, "fault": "cut_text"}, WHOLE).seen
-    talk = PromptState(model="m", mode="default")
-    input_sent(talk)
+    state = PromptState(model="m", mode="default")
+    input_sent(state)
     doing = []
     for event in broken:
-        apply_event(talk, event)
+        apply_event(state, event)
         if isinstance(event, Content | Notice):
-            doing.append(talk.status_key)
-    assert doing.count("busy.catching_up") == 1
-    at = doing.index("busy.catching_up")
+            doing.append(state.status_key)
+    assert doing.count("busy.asking_again") == 1
+    at = doing.index("busy.asking_again")
     assert set(doing[:at]) == set(doing[at + 1 :]) == {"busy.writing"}
 
 
@@ -141,6 +141,7 @@ class Cutting(ScriptedServer):
         writer.close()
 
 
+@pytest.mark.thorough
 def test_cut_at_every_byte_the_text_comes_once() -> None:
     async def no_wait(seconds: float) -> None:
         await asyncio.sleep(0)

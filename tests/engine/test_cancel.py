@@ -74,6 +74,7 @@ def test_while_the_model_speaks(project: Project, kind: type[Any]) -> None:
         assert partial["meta"]["partial"] is True
 
 
+@pytest.mark.thorough
 def test_while_a_command_runs_and_its_children_with_it(project: Project) -> None:
     command = "echo started; sleep 3001.5 & sleep 3001.5"
     begun = time.monotonic()

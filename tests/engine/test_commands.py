@@ -18,10 +18,7 @@ from kit.driving import Driver, Project, drive, of, play
 
 
 def run(project: Project, *inputs: str, script: list[Any] | None = None, **options: Any) -> Driver:
-    with ScriptedServer(script or []) as server:
-        driver = drive(project, server.url, inputs, **options)
-        driver.chats = server.chats
-    return driver
+    return play(project, script or [], inputs, **options)
 
 
 def said(driver: Driver) -> list[str]:
@@ -65,7 +62,7 @@ def test_a_model_that_the_server_does_not_list_is_asked_about(
         assert not question.can_always
         return ApprovalReply(question.approval_id, answer)
 
-    async def talk(url: str) -> None:
+    async def scenario(url: str) -> None:
         driver = Driver(project, url, can_ask=True)
         driver.start()
         await driver.send("/model scriptde", reply)
@@ -76,7 +73,7 @@ def test_a_model_that_the_server_does_not_list_is_asked_about(
         await driver.close()
 
     with ScriptedServer([{"text": "a"}]) as server:
-        asyncio.run(talk(server.url))
+        asyncio.run(scenario(server.url))
         assert [chat["model"] for chat in server.chats] == [model]
     question = "The server has no model scriptde on its list; near to it: scripted.\nUse it all the same?"
     assert asked == [question] * (2 if answer == "yes" else 1)
@@ -87,11 +84,14 @@ def test_a_model_that_the_server_does_not_list_is_asked_about(
 def test_where_nobody_can_be_asked_it_is_said(project: Project) -> None:
     """So it is not, where the server has no list, and of a model that the settings know."""
     driver = run(project, "/model scriptde", "/model auto")
-    assert "no model scriptde on its list" in said(driver)[0]
+    assert "no model scriptde on its list; near to it: scripted." in said(driver)[0]
+    assert "no model gpt5 on its list; it has scripted." in said(run(project, "/model gpt5"))[0]
     assert "list" not in said(driver)[1]
     project.configure(provider={"models": {"known": {"tools": "few"}}})
-    assert said(run(project, "/model known")) == ["Model: known"]
-    assert said(drive(project, "http://127.0.0.1:1/v1", ["/model other"])) == ["Model: other"]
+    held = "That holds for this session; CODER_MODEL (scripted) decides the next."
+    assert said(run(project, "/model known")) == [f"Model: known\n{held}"]
+    assert said(drive(project, "http://127.0.0.1:1/v1", ["/model other"])) == [f"Model: other\n{held}"]
+    assert said(run(project, "/model scripted")) == ["Model: scripted"]
 
 
 def test_model_that_cannot_be_kept_is_in_force_all_the_same(project: Project) -> None:
@@ -118,6 +118,7 @@ def test_modes_are_switched_and_shown(project: Project, command: str) -> None:
     driver = run(project, command)
     assert of(driver.seen, StateChanged)[-1].mode == "yolo"
     assert project.of_type("state")[0]["meta"]["operating_mode"] == "yolo"
+    assert "all commands are carried out without asking" in said(driver)[0]
 
 
 def test_an_unknown_mode_changes_nothing(project: Project) -> None:
@@ -170,8 +171,8 @@ def test_exit_ends_the_session(project: Project) -> None:
 def test_status_tells_tokens_and_trust(project: Project) -> None:
     usage = {"prompt_tokens": 4000, "completion_tokens": 96, "total_tokens": 4096}
     (text,) = said(run(project, "hi", "/status", script=[{"text": "a", "usage": usage}]))
-    assert "4096 of 128000" in text
-    assert "4000 tokens in" in text
+    assert "4,096 of 128,000" in text
+    assert "4,000 tokens in" in text
     assert str(project.cwd) in text
 
 
@@ -191,7 +192,7 @@ def test_a_window_that_is_only_guessed_is_said_to_be(project: Project, command: 
     assert "the window is a guess" in text
     project.configure(runtime={"context_window": 9000})
     (text,) = said(run(project, command))
-    assert "of 9000 tokens" in text
+    assert "of 9,000 tokens" in text
     assert "guess" not in text
 
 

@@ -19,7 +19,8 @@ from coder.protocol.modes import (
 )
 from coder.protocol.ops import AnyOp, ApprovalReply
 from kit import ScriptedServer
-from kit.driving import Driver, Project, drive, of
+from kit.calls import ANSWERS
+from kit.driving import Driver, Project, drive, of, play
 
 REVIEW = """\
 ---
@@ -41,13 +42,6 @@ DEPLOY = (
 )
 
 
-def play(project: Project, inputs: list[str], **options: Any) -> Driver:
-    with ScriptedServer([{"text": f"answer {n}"} for n in range(20)]) as server:
-        driver = drive(project, server.url, inputs, **options)
-        driver.chats = server.chats
-    return driver
-
-
 def said(driver: Driver) -> list[str]:
     return [e.text for e in of(driver.seen, CommandDone)]
 
@@ -60,7 +54,7 @@ def instructions(chat: dict[str, Any]) -> str:
 def test_a_persistent_mode_is_in_every_request_until_it_is_off(project: Project) -> None:
     project.write("AGENTS.md", "Base rules.")
     project.write(".coder/modes/review.md", REVIEW)
-    driver = play(project, ["hi", "/review author", "go", "more", "/modes off review", "bye"])
+    driver = play(project, ANSWERS, ["hi", "/review author", "go", "more", "/modes off review", "bye"])
     first, second, third, fourth = driver.chats
     assert instructions(first) == (
         f"<user_instructions>\n\nFrom {project.cwd}/AGENTS.md:\nBase rules.\n\n</user_instructions>"
@@ -78,7 +72,7 @@ def test_a_persistent_mode_is_in_every_request_until_it_is_off(project: Project)
 
 def test_a_missing_value_keeps_the_last_good_state(project: Project) -> None:
     project.write(".coder/modes/review.md", REVIEW)
-    driver = play(project, ["/review", "/review nobody", "hi"])
+    driver = play(project, ANSWERS, ["/review", "/review nobody", "hi"])
     assert "role" in said(driver)[0]
     assert "nobody" in said(driver)[1]
     assert instructions(driver.chats[0]) == ""
@@ -86,7 +80,7 @@ def test_a_missing_value_keeps_the_last_good_state(project: Project) -> None:
 
 def test_an_instant_mode_is_a_turn(project: Project) -> None:
     project.write(".coder/modes/ops/deploy.md", DEPLOY)
-    driver = play(project, ["/ops:deploy prod", "/ops:deploy"])
+    driver = play(project, ANSWERS, ["/ops:deploy prod", "/ops:deploy"])
     assert of(driver.seen, InstantModeExecuted)[0].rendered_prompt == "Deploy to prod."
     assert [e["content"] for e in project.of_type("turn_start")] == ["Deploy to prod.", "Deploy to staging."]
     assert [e.text for e in of(driver.seen, TurnEnded)] == ["answer 0", "answer 1"]
@@ -94,7 +88,7 @@ def test_an_instant_mode_is_a_turn(project: Project) -> None:
 
 def test_built_in_names_win_and_the_mode_stays_reachable(project: Project) -> None:
     project.write(".coder/modes/status.md", "---\nkind: instant\n---\nMy own status.\n")
-    driver = play(project, ["/status", "/modes:status"])
+    driver = play(project, ANSWERS, ["/status", "/modes:status"])
     assert "scripted" in said(driver)[0]
     assert project.of_type("turn_start")[0]["content"] == "My own status."
 
@@ -103,14 +97,14 @@ def test_default_enabled_ones_are_on_from_the_start(project: Project) -> None:
     project.write(
         ".coder/modes/tidy.md", "---\nkind: persistent\ndefault_enabled: true\n---\nKeep it tidy.\n"
     )
-    driver = play(project, ["hi", "/new", "hi"])
+    driver = play(project, ANSWERS, ["hi", "/new", "hi"])
     assert all("Keep it tidy." in instructions(chat) for chat in driver.chats)
 
 
 def test_a_resumed_session_has_its_modes_again(project: Project) -> None:
     project.write(".coder/modes/review.md", REVIEW)
-    first = play(project, ["/review author", "hi"])
-    again = play(project, ["more"], resume=first.engine.agent.session.id)
+    first = play(project, ANSWERS, ["/review author", "hi"])
+    again = play(project, ANSWERS, ["more"], resume=first.engine.agent.session.id)
     assert "Speak as author." in instructions(again.chats[0])
     before = first.chats[0]["messages"]
     assert again.chats[0]["messages"][: len(before)] == before
@@ -119,7 +113,7 @@ def test_a_resumed_session_has_its_modes_again(project: Project) -> None:
 
 def test_what_is_left_over_is_offered_and_not_sent(project: Project) -> None:
     project.write(".coder/modes/review.md", REVIEW)
-    driver = play(project, ["/review author and then this"])
+    driver = play(project, ANSWERS, ["/review author and then this"])
     assert "and then this" in said(driver)[0]
     assert of(driver.seen, CommandDone)[0].data["leftover"] == "and then this"
     assert driver.chats == []
@@ -171,7 +165,7 @@ class TestCommandsInModes:
     def test_refused_without_trust(self, project: Project) -> None:
         project.write("log.txt", "secret sauce\n")
         project.write(".coder/modes/log.md", self.BODY)
-        driver = play(project, ["/log"])
+        driver = play(project, ANSWERS, ["/log"])
         assert driver.chats == []
         assert "trust" in of(driver.seen, InstantModeExecuted)[0].errors[0].message
 
@@ -215,15 +209,15 @@ class TestCommandsInModes:
         project.write(".coder/modes/log.md", self.BODY)
         done = project.coder("trust")
         assert "cat log.txt" in done.stdout
-        assert len(play(project, ["/log"]).chats) == 1
+        assert len(play(project, ANSWERS, ["/log"]).chats) == 1
         project.write(".coder/modes/log.md", self.BODY + "!cat other.txt\n")
-        assert play(project, ["/log"]).chats == []  # a changed project asks again
+        assert play(project, ANSWERS, ["/log"]).chats == []  # a changed project asks again
 
     def test_the_policy_holds_for_the_person_s_own_modes_too(self, project: Project) -> None:
         directory = project.home / ".coder" / "modes"
         directory.mkdir(parents=True)
         (directory / "make.md").write_text("---\nkind: instant\n---\n!touch made\n", encoding="utf-8")
-        driver = play(project, ["/make"])
+        driver = play(project, ANSWERS, ["/make"])
         assert not (project.cwd / "made").exists()
         assert of(driver.seen, InstantModeExecuted)[0].errors
 

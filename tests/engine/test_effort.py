@@ -11,7 +11,7 @@ from coder.protocol.events import CommandDone
 from kit import Chaos
 from kit.driving import Driver, Project, drive, of
 from kit.fakes import WIRES
-from kit.wire_talk import MODELS
+from kit.wire_exchange import MODELS
 
 # Where each API has the effort and the limit of the output.
 PLACES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {

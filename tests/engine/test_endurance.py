@@ -15,8 +15,8 @@ from coder.protocol.messages import Message, tool_call
 from coder.protocol.ops import ApprovalReply, UserInput
 from kit import ScriptedServer
 from kit.calls import read
-from kit.driving import Driver, Project, of
-from kit.wire import asides, by_place, main_chats, play, prompt_tokens, words
+from kit.driving import Driver, Project, of, play
+from kit.wire import by_place, main_chats, prompt_tokens, side_requests, words
 
 SHORT = {"text": "## Goal\nshort"}
 GONE = {"status": 400, "body": {"error": {"message": "no"}}}
@@ -37,7 +37,7 @@ def test_a_summariser_that_fails_later_does_not_take_the_earlier_summary_along(p
     turns = [{"text": words(700, f"t{n}x")} for n in range(8)]
     summaries = [{"text": "## Goal\nthe one and only"}, *[GONE] * 9]
     driver = play(project, by_place(turns, summary=summaries), [f"go {n}" for n in range(8)])
-    assert len(asides(driver, "summary")) >= 3
+    assert len(side_requests(driver, "summary")) >= 3
     last = summary_of(main_chats(driver)[-1])
     assert last.count("the one and only") == 1
     assert last.count(NO_SUMMARY) == 1
@@ -65,7 +65,7 @@ def test_results_that_the_model_has_not_seen_yet_are_not_summarised_away(project
     batch = {"calls": [read(f"f{n}.txt") for n in range(6)]}
     script = by_place([{"text": words(500)}, batch, {"text": "end"}], summary=SHORT)
     driver = play(project, script, ["hi", "go"])
-    assert len(asides(driver, "summary")) == 1
+    assert len(side_requests(driver, "summary")) == 1
     seen = json.dumps(main_chats(driver)[-1]["messages"])
     assert all(f"f{n}w189" in seen for n in range(6))
 
@@ -121,7 +121,7 @@ def test_after_a_summary_came_out_longer_old_outputs_are_still_put_away(project:
     steps: list[Any] = [{"text": words(120, f"z{n}x"), "calls": [read(f"f{n}.txt")]} for n in range(7)]
     driver = play(project, by_place([*steps, {"text": "end"}], summary={"text": words(9_000)}), ["go"])
     assert of(driver.seen, TurnEnded)[0].status == "ok"
-    assert len(asides(driver, "summary")) == 1
+    assert len(side_requests(driver, "summary")) == 1
     assert len(project.of_type("compaction")) >= 3
 
 
@@ -132,7 +132,7 @@ def test_next_to_nothing_is_not_worth_a_summary_and_latches_nothing(project: Pro
     steps: list[Any] = [{"text": "hi"}, {"calls": [read("f.txt")]}, {"text": "end"}]
     driver = play(project, by_place(steps, summary=SHORT), ["hi", words(3_350, "p")])
     assert of(driver.seen, TurnEnded)[-1].status == "ok"
-    assert len(asides(driver, "summary")) == 1
+    assert len(side_requests(driver, "summary")) == 1
     assert prompt_tokens(main_chats(driver)[-1]) < 12_000 * 0.7
 
 
@@ -181,6 +181,7 @@ def test_a_server_that_counts_nothing_does_not_outwit_the_budget(
     assert 0 < driver.engine.agent.session.budget.spent <= 0.005
 
 
+@pytest.mark.thorough
 def test_a_summary_without_end_is_not_waited_for(project: Project) -> None:
     configure(project, 100_000)
     script = by_place([{"text": words(300)}], summary={"text": "no end " * 150_000})

@@ -12,7 +12,7 @@ from coder.protocol.history import HistoryEvent
 from coder.protocol.ops import SetOperatingMode, UserInput
 from kit import ScriptedServer
 from kit.driving import Driver, Project, left_running, of
-from kit.mcp_meeting import until
+from kit.mcp_client import until
 
 SERVER = str(Path(__file__).parent.parent / "kit" / "tool_server.py")
 

@@ -14,19 +14,11 @@ from coder.terminal.render.plain import PlainRenderer
 from coder.terminal.render.theme import Theme
 from coder.texts import Texts
 from kit import ScriptedServer
-from kit.driving import Driver, Project, drive, of
+from kit.calls import bash_step, step
+from kit.driving import Driver, Project, drive, of, play
 
-
-def call(name: str, **arguments: Any) -> dict[str, Any]:
-    return {"calls": [{"name": name, "arguments": arguments}]}
-
-
-EDIT = call("write", path="app.py", content="x = 1\n")
-AGAIN = call("write", path="app.py", content="x = 2\n")
-
-
-def run(line: str) -> dict[str, Any]:
-    return call("bash", command=line)
+EDIT = step("write", path="app.py", content="x = 1\n")
+AGAIN = step("write", path="app.py", content="x = 2\n")
 
 
 @pytest.fixture
@@ -37,11 +29,6 @@ def checks(project: Project) -> Project:
         script = "#!/bin/sh\ncat outcome 2>/dev/null && exit 1\necho '3 passed in 0.1s'\n"
         project.write(f".venv/bin/{name}", script).chmod(0o755)
     return project
-
-
-def play(project: Project, answers: list[Any], *texts: str, **options: Any) -> Driver:
-    with ScriptedServer(answers) as server:
-        return drive(project, server.url, list(texts) or ["do it"], **{"mode": "default", **options})
 
 
 def line(driver: Driver) -> str:
@@ -61,28 +48,28 @@ SOME = ".venv/bin/pytest tests/test_a.py"
 CASES: list[tuple[list[Any], str]] = [
     ([EDIT], f"{NOT_CHECKED} · app.py"),
     (
-        [EDIT, run(TESTS)],
+        [EDIT, bash_step(TESTS)],
         "Verified: `pytest -q` passed after the last edit, run by the model · app.py",
     ),
-    ([run(TESTS), EDIT], f"{NOT_CHECKED} · app.py"),
+    ([bash_step(TESTS), EDIT], f"{NOT_CHECKED} · app.py"),
     (
-        [EDIT, run(TESTS), AGAIN],
+        [EDIT, bash_step(TESTS), AGAIN],
         "Not verified: changed after `pytest -q` had passed: app.py",
     ),
     (
-        [EDIT, run(f"{SOME} 2>&1 | tail -2")],
+        [EDIT, bash_step(f"{SOME} 2>&1 | tail -2")],
         f"Partly verified: `{SOME}` passed after the last edit, run by the model · app.py",
     ),
     (
-        [EDIT, run(f"{TESTS} 2>&1 | tail -2")],
+        [EDIT, bash_step(f"{TESTS} 2>&1 | tail -2")],
         "Verified: `pytest -q` passed after the last edit, run by the model · app.py",
     ),
     (
-        [EDIT, run(".venv/bin/ruff check .")],
+        [EDIT, bash_step(".venv/bin/ruff check .")],
         f"{NOT_CHECKED} · also run: `.venv/bin/ruff check .` (passed) · app.py",
     ),
-    ([call("write", path="README.md", content="x\n")], "Only documents were changed · README.md"),
-    ([run("touch a.py b.py c.py d.py e.py")], f"{NOT_CHECKED} · a.py, b.py, c.py and 2 more"),
+    ([step("write", path="README.md", content="x\n")], "Only documents were changed · README.md"),
+    ([bash_step("touch a.py b.py c.py d.py e.py")], f"{NOT_CHECKED} · a.py, b.py, c.py and 2 more"),
 ]
 
 
@@ -94,13 +81,13 @@ def test_one_line_says_what_changed_and_what_was_checked(
 
 
 def test_a_part_that_the_model_ran_does_not_make_the_whole_its_own(checks: Project) -> None:
-    steps = [EDIT, run(SOME), {"text": "done"}]
-    told = line(play(checks, steps, "do it, then run pytest -q"))
+    steps = [EDIT, bash_step(SOME), {"text": "done"}]
+    told = line(play(checks, steps, ["do it, then run pytest -q"]))
     assert told == "Verified: `pytest -q` passed after the last edit · app.py"
 
 
 def test_a_turn_without_changes_has_no_such_line(checks: Project) -> None:
-    driver = play(checks, [run("ls"), {"text": "All tests pass."}])
+    driver = play(checks, [bash_step("ls"), {"text": "All tests pass."}])
     assert of(driver.seen, TurnEnded)[0].evidence is None
     assert "evidence" not in checks.of_type("turn_end")[0]["meta"]
 
@@ -111,10 +98,10 @@ def test_a_turn_without_changes_has_no_such_line(checks: Project) -> None:
         ([EDIT], "Fixed. All tests pass.", True),
         ([EDIT], "已修复，所有测试通过。", True),
         ([EDIT], "Fixed. The tests should pass.", False),
-        ([EDIT, run(TESTS)], "All tests pass.", False),
-        ([EDIT, run(TESTS), AGAIN], "All tests pass.", True),
-        ([run("echo 1 failed > outcome"), EDIT, run(TESTS)], "All tests pass.", True),
-        ([EDIT, run(f"{TESTS} | tail -1")], "All tests pass.", False),
+        ([EDIT, bash_step(TESTS)], "All tests pass.", False),
+        ([EDIT, bash_step(TESTS), AGAIN], "All tests pass.", True),
+        ([bash_step("echo 1 failed > outcome"), EDIT, bash_step(TESTS)], "All tests pass.", True),
+        ([EDIT, bash_step(f"{TESTS} | tail -1")], "All tests pass.", False),
     ],
 )
 def test_a_claim_without_a_run_is_marked(
@@ -127,9 +114,9 @@ def test_a_claim_without_a_run_is_marked(
 
 
 def test_who_asks_for_a_run_and_gets_a_claim_hears_of_it(checks: Project) -> None:
-    driver = play(checks, [{"text": "All tests pass."}], "please run the tests")
+    driver = play(checks, [{"text": "All tests pass."}], ["please run the tests"])
     assert line(driver).endswith("no test was seen to pass after the last edit")
-    driver = play(checks, [run(TESTS), {"text": "All tests pass."}], "please run the tests")
+    driver = play(checks, [bash_step(TESTS), {"text": "All tests pass."}], ["please run the tests"])
     assert not [event for event in of(driver.seen, Notice) if event.evidence]
 
 
@@ -138,30 +125,38 @@ def test_a_whole_run_of_the_model_is_not_repeated(checks: Project, mode: str) ->
     """Nor is one refused that the person named and the model has run, whatever it cut off the output."""
     checks.write("pyproject.toml", "")
     for asked, command in (("run the tests", TESTS), (f"verify with `{SOME}`", SOME)):
-        driver = play(checks, [EDIT, run(f"{command} 2>&1 | tail -2"), {"text": "done"}], asked, mode=mode)
+        driver = play(
+            checks, [EDIT, bash_step(f"{command} 2>&1 | tail -2"), {"text": "done"}], [asked], mode=mode
+        )
         assert of(driver.seen, VerifyChanged) == []
         assert [e for e in of(driver.seen, Notice) if e.level == "warning"] == []
 
 
 def test_a_failure_behind_tail_is_looked_at_as_a_whole(checks: Project) -> None:
     checks.write("pyproject.toml", "")
-    steps = [EDIT, run("echo 1 failed > outcome"), run(f"{TESTS} | tail -1"), {"text": "no"}, {"text": "no"}]
-    driver = play(checks, steps, "run the tests")
+    steps = [
+        EDIT,
+        bash_step("echo 1 failed > outcome"),
+        bash_step(f"{TESTS} | tail -1"),
+        {"text": "no"},
+        {"text": "no"},
+    ]
+    driver = play(checks, steps, ["run the tests"])
     assert [event.state for event in of(driver.seen, VerifyChanged)] == ["started", "failed"]
 
 
 def test_who_ran_the_whole_is_told_apart_from_who_ran_a_part(checks: Project) -> None:
     checks.write("pyproject.toml", "")
-    driver = play(checks, [EDIT, run(SOME), {"text": "done"}], mode="auto-edit")
+    driver = play(checks, [EDIT, bash_step(SOME), {"text": "done"}], mode="auto-edit")
     assert line(driver) == "Verified: `pytest -q` passed after the last edit · app.py"
     assert [run.by for run in of(driver.seen, TurnEnded)[0].evidence.runs] == ["model", "coder"]
 
 
 def test_a_claim_about_changes_of_an_earlier_turn_is_marked(checks: Project) -> None:
     claim = {"text": "All tests pass."}
-    driver = play(checks, [EDIT, {"text": "edited"}, claim], "do it", "go on")
+    driver = play(checks, [EDIT, {"text": "edited"}, claim], ["do it", "go on"])
     assert [bool(event.evidence.claim) for event in of(driver.seen, TurnEnded)] == [False, True]
-    driver = play(checks, [EDIT, run(TESTS), {"text": "edited"}, claim], "do it", "go on")
+    driver = play(checks, [EDIT, bash_step(TESTS), {"text": "edited"}, claim], ["do it", "go on"])
     assert of(driver.seen, TurnEnded)[1].evidence is None
 
 
@@ -180,7 +175,7 @@ def test_a_cancelled_or_failed_turn_has_its_line_too(checks: Project) -> None:
 
 
 def test_status_json_view_and_export_show_it(checks: Project) -> None:
-    driver = play(checks, [EDIT, {"text": "Tests pass."}], "do it", "/status")
+    driver = play(checks, [EDIT, {"text": "Tests pass."}], ["do it", "/status"])
     told = line(driver)
     assert f"last changes: {told}" in of(driver.seen, CommandDone)[-1].text
     with ScriptedServer([]) as server:  # resumed: from the record
@@ -191,7 +186,7 @@ def test_status_json_view_and_export_show_it(checks: Project) -> None:
         assert checks.coder("export", session.stem, option, name).returncode == 0
         text = (checks.cwd / name).read_text(encoding="utf-8")
         assert "“Tests pass.” is only claimed" in text
-    with ScriptedServer([call("write", path="b.py", content="x\n"), {"text": "done"}]) as server:
+    with ScriptedServer([step("write", path="b.py", content="x\n"), {"text": "done"}]) as server:
         done = checks.coder("--once", "do it", "--output", "json", "--mode", "auto-edit", url=server.url)
     assert json.loads(done.stdout)["evidence"] == {"changed": ["b.py"], "unchecked": ["b.py"]}
 
@@ -200,7 +195,7 @@ RUN = CheckRun("pytest", "passed", "coder")
 
 
 def test_what_was_taken_back_is_no_longer_told_of(checks: Project) -> None:
-    driver = play(checks, [EDIT, {"text": "Done."}], "do it", "/undo", "/status")
+    driver = play(checks, [EDIT, {"text": "Done."}], ["do it", "/undo", "/status"])
     with ScriptedServer([]) as server:
         (session,) = (checks.cwd / ".coder" / "history").glob("*.jsonl")
         resumed = drive(checks, server.url, ["/status"], resume=session.stem)

@@ -79,6 +79,7 @@ def long_turn(project: Project) -> Seen:
     return seen
 
 
+@pytest.mark.thorough
 def test_bytes_per_step_do_not_grow(long_turn: Seen) -> None:
     growth = [after - before for before, after in zip(long_turn.sizes, long_turn.sizes[1:], strict=False)]
     assert len(growth) >= STEPS - 1
@@ -87,6 +88,7 @@ def test_bytes_per_step_do_not_grow(long_turn: Seen) -> None:
     assert max(middle) - min(middle) <= 24, (min(middle), max(middle))
 
 
+@pytest.mark.thorough
 def test_no_step_opens_what_earlier_steps_wrote(long_turn: Seen) -> None:
     steps = long_turn.opened_by_step[3:]
     counts = [len(opened) for opened in steps]

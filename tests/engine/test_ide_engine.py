@@ -96,7 +96,7 @@ def test_ide_shows_the_editor_and_switches_it(tmp_path: Path) -> None:
         assert "is found within" in await said("/ide on")
         assert "/ide on and /ide off" in await said("/ide of")
 
-    play(tmp_path, [{"text": "ok"}] * 2, use)
+    play_with_editor(tmp_path, [{"text": "ok"}] * 2, use)
 
 
 def note_in(message: str) -> Any:
@@ -106,7 +106,7 @@ def note_in(message: str) -> Any:
     return json.loads(message.split("```json\n")[1].split("\n```")[0])
 
 
-def play(
+def play_with_editor(
     root: Path,
     script: list[Any],
     use: Callable[[Scene], Awaitable[None]],
@@ -156,7 +156,7 @@ def test_whole_first_then_changes_then_nothing(tmp_path: Path) -> None:
             "changes": {"filesClosed": ["a.py"], "activeFileChanged": {"path": "b.py"}}
         }
 
-    scene = play(tmp_path, [{"text": "ok"}] * 4, use)
+    scene = play_with_editor(tmp_path, [{"text": "ok"}] * 4, use)
     first, second = (chat["messages"] for chat in scene.server.chats[:2])
     assert second[: len(first)] == first  # told with the new message, never by changing an old one
 
@@ -171,7 +171,7 @@ def test_no_note_changes_what_was_sent_before(tmp_path: Path, wire: str) -> None
         await scene.show(scene.place.file("c.py", 11, isActive=True))
         await scene.driver.send("three")
 
-    sent = play(tmp_path, [{"calls": [LIST]}, *[{"text": "ok"}] * 3], use, wire).server.requests
+    sent = play_with_editor(tmp_path, [{"calls": [LIST]}, *[{"text": "ok"}] * 3], use, wire).server.requests
     assert len(sent) == 4
     assert json.dumps(sent[-1].json).count("```json") == 3
     assert all(grows(wire, before, after) for before, after in pairwise(sent))
@@ -210,7 +210,7 @@ def test_never_while_a_tool_call_is_open(tmp_path: Path) -> None:
             }
         }
 
-    play(tmp_path, [], use)
+    play_with_editor(tmp_path, [], use)
 
 
 def test_whole_again_after_a_compaction_and_in_a_new_session(tmp_path: Path) -> None:
@@ -225,7 +225,9 @@ def test_whole_again_after_a_compaction_and_in_a_new_session(tmp_path: Path) -> 
         await scene.driver.send("/new")
         assert await scene.said("five") == whole
 
-    play(tmp_path, [{"text": LONG}, {"text": "b"}, {"text": "summary"}, *[{"text": "ok"}] * 3], use)
+    play_with_editor(
+        tmp_path, [{"text": LONG}, {"text": "b"}, {"text": "summary"}, *[{"text": "ok"}] * 3], use
+    )
 
 
 def test_a_subagent_does_not_take_what_is_for_the_conversation(tmp_path: Path) -> None:
@@ -246,7 +248,7 @@ def test_a_subagent_does_not_take_what_is_for_the_conversation(tmp_path: Path) -
         assert "editor" not in json.dumps(child["messages"])
         assert (await scene.said("next"))["changes"]["activeFileChanged"] == {"path": "b.py"}
 
-    play(tmp_path, [], use)
+    play_with_editor(tmp_path, [], use)
 
 
 def test_an_editor_that_dies_and_comes_back(tmp_path: Path) -> None:
@@ -264,7 +266,7 @@ def test_an_editor_that_dies_and_comes_back(tmp_path: Path) -> None:
         assert (await scene.said("three"))["changes"]["filesClosed"] == ["a.py"]
         await scene.driver.send("/status")
 
-    scene = play(tmp_path, [{"text": "ok"}] * 3, use)
+    scene = play_with_editor(tmp_path, [{"text": "ok"}] * 3, use)
     gone, back = (event.text for event in of(scene.driver.seen, CommandDone))
     assert "editor: not connected" in gone
     assert "editor: VS Code" in back
@@ -278,7 +280,7 @@ def test_a_wrong_token_is_told_and_nothing_else_suffers(tmp_path: Path) -> None:
         await scene.until(lambda: scene.ide.fault)
         await scene.driver.send("/status")
 
-    scene = play(tmp_path, [{"text": "ok"}], use, authToken="wrong")
+    scene = play_with_editor(tmp_path, [{"text": "ok"}], use, authToken="wrong")
     assert set(scene.editor.refused) == {401}
     (status,) = of(scene.driver.seen, CommandDone)
     assert "editor: not connected (the companion answers 401)" in status.text
@@ -299,7 +301,7 @@ def test_of_two_editors_the_one_with_this_directory_open_is_heard(tmp_path: Path
             await other.stop()
         assert other.heads == []
 
-    play(tmp_path, [{"text": "ok"}], use)
+    play_with_editor(tmp_path, [{"text": "ok"}], use)
 
 
 @pytest.mark.parametrize("token", [TOKEN, "stale"])

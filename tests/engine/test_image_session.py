@@ -22,7 +22,7 @@ from kit.driving import Driver, Project, drive, left_running, of, play
 from kit.fakes import WIRES
 from kit.images import png
 from kit.validity import check_conversation
-from kit.wire_talk import MODELS
+from kit.wire_exchange import MODELS
 
 SHOT, OTHER = png(), png(9, 9, seed=7)
 DATA, OTHER_DATA = (b64encode(one).decode() for one in (SHOT, OTHER))
@@ -112,33 +112,117 @@ def test_a_dropped_file(ready: Project, write: Any) -> None:
     assert driver.chats[0]["messages"][-1]["content"][0]["text"].startswith(write(path))
 
 
-def test_several_dropped_files_and_words_that_only_name_one(ready: Project) -> None:
+def test_several_dropped_files(ready: Project) -> None:
     one, two = ready.cwd / "shot.png", ready.cwd / "other.png"
-    driver = play(ready, [{"text": "seen"}] * 2, [f"{one} {two}", f"{one} is odd"], model="gpt-5")
+    driver = play(ready, [{"text": "seen"}], [f"{one} {two}"], model="gpt-5")
     assert images_of(driver.chats[0]) == [url(DATA), url(OTHER_DATA)]
-    assert isinstance(driver.chats[1]["messages"][-1]["content"], str)
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "{}",
+        "what colour is {}",
+        "{} is odd",
+        "see {}, please",
+        "看{}是什么颜色",
+        "@{} is odd",
+        "one\n{}\nthree",
+    ],
+)
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda path: f"'{path}'",
+        lambda path: f'"{path}"',
+        lambda path: str(path).replace(" ", "\\ ").replace("(", "\\(").replace(")", "\\)"),
+        lambda path: path.as_uri(),
+    ],
+)
+def test_an_image_that_the_person_names_comes_from_anywhere(
+    ready: Project, write: Any, sentence: str
+) -> None:
+    path = ready.home / "my shot (1)\u202fPM.png"
+    path.write_bytes(SHOT)
+    text = sentence.format(write(path))
+    if text.startswith("@'"):
+        pytest.skip("after @ a name stands in double quotes")
+    driver = play(ready, [{"text": "seen"}], [text], model="gpt-5")
+    assert (told(driver), images_of(driver.chats[0])) == ([], [url(DATA)])
+
+
+def test_words_that_only_look_like_an_image(ready: Project) -> None:
+    """What is not there, an address, code and other files are words; a file that is no image is told of."""
+    text, fake = ready.home / "notes.txt", ready.home / "fake.png"
+    text.write_text("private words", encoding="utf-8")
+    fake.write_text("private words", encoding="utf-8")
+    quiet = [
+        "is /static/logo.png served?",
+        "see https://x.org/tmp/shot.png",
+        f"run `open {ready.cwd}/shot.png`",
+    ]
+    inputs = [*quiet, f"read {text}", f"read @{text}", f"what is {fake}"]
+    driver = play(ready, [{"text": "?"}] * len(inputs), inputs, model="gpt-5")
+    assert [images_of(chat) for chat in driver.chats] == [[]] * len(inputs)
+    outside = "@{} is outside the workspace and was left out: only images are taken from there."
+    assert told(driver) == [outside.format(text), outside.format(fake)]
+    assert "private words" not in ready.logs()[0].read_text(encoding="utf-8")
 
 
 def test_no_way_around_the_workspace_or_its_secrets(ready: Project) -> None:
     outside = ready.home / "private.png"
     outside.write_bytes(SHOT)
+    secret = ready.home / ".ssh" / "key.png"
+    secret.parent.mkdir()
+    secret.write_bytes(SHOT)
+    (ready.home / "to_secret.png").symlink_to(secret)
     (ready.cwd / "link.png").symlink_to(outside)
+    (ready.cwd / "folder").symlink_to(ready.home)
     os.mkfifo(ready.cwd / "pipe.png")
     ready.write(".gitignore", "ignored.png\n")
     ready.write("ignored.png", SHOT)
-    ready.write(".coder/history/x.png", SHOT)
     inputs = [
-        str(outside),
-        outside.as_uri(),
         "@link.png",
+        f"see {ready.cwd}/folder/private.png",
         "@pipe.png",
         "@ignored.png",
-        "@../home/private.png",
+        f"see {secret}",
+        f"@{ready.home}/to_secret.png",
     ]
     driver = play(ready, [{"text": "?"}] * len(inputs), inputs, model="gpt-5")
     assert [images_of(chat) for chat in driver.chats] == [[]] * len(inputs)
     assert len(told(driver)) == len(inputs)
     assert DATA not in ready.logs()[0].read_text(encoding="utf-8")
+
+
+def test_only_the_persons_words_reach_outside(ready: Project) -> None:
+    """Not what was piped or pasted, a mode's body or a subagent's objective."""
+    outside = ready.home / "private.png"
+    outside.write_bytes(SHOT)
+    ready.write(".coder/modes/look.md", f"---\nkind: instant\n---\nlook at {outside}\n")
+
+    async def run(server: ScriptedServer) -> Driver:
+        driver = Driver(ready, server.url, model="gpt-5", preset="yolo")
+        driver.start()
+        pasted = f"a log with {outside}\nand @{outside}\n"
+        for op in (UserInput(f"see {pasted}", pasted=[pasted]), UserInput("/look"), UserInput("explore")):
+            driver.engine.submit(op)
+            await driver.until_idle()
+        await driver.close()
+        return driver
+
+    task = {
+        "name": "task",
+        "arguments": {"agent": "explore", "objective": f"look at @{outside} and {outside}"},
+    }
+    with ScriptedServer(
+        [{"text": "a"}, {"text": "b"}, {"calls": [task]}, {"text": "c"}, {"text": "d"}]
+    ) as server:
+        asyncio.run(run(server))
+        sent = [json.dumps(chat) for chat in server.chats]
+    assert len(sent) == 5
+    assert [body.count(DATA) for body in sent] == [0] * 5
+    assert str(outside) in sent[1]
 
 
 def test_an_image_that_is_none_is_said_and_the_question_goes_out(ready: Project) -> None:

@@ -28,7 +28,7 @@ from coder.protocol.events import (
 from coder.protocol.ops import ApprovalReply, Cancel, UserInput
 from kit import ScriptedServer
 from kit.calls import bash
-from kit.driving import Driver, Project, drive, left_running, of
+from kit.driving import Driver, Project, drive, left_running, of, play
 
 # Lets a job go on that waits for the file, until it says that it is done. The weaker sandbox lets a job make
 # new files in directories alone.
@@ -76,16 +76,14 @@ def job(action: str, **more: Any) -> dict[str, Any]:
     return {"name": "job", "arguments": {"action": action, **more}}
 
 
-def play(project: Project, *calls: Any, inputs: tuple[str, ...] = ("go",), **options: Any) -> Driver:
+def play_calls(project: Project, *calls: Any, inputs: tuple[str, ...] = ("go",), **options: Any) -> Driver:
     """One call a step, each in a request of its own; then the answer, and answers to further inputs."""
     project.write("d/kept", "")
     script = [
         call if callable(call) else {"calls": call if isinstance(call, list) else [call]} for call in calls
     ]
-    with ScriptedServer([*script, *[{"text": "done"}] * len(inputs)]) as server:
-        driver = drive(project, server.url, list(inputs), **{"mode": "yolo", **options})
-        driver.chats = [dict(chat) for chat in server.chats]
-    return driver
+    done = [{"text": "done"}] * len(inputs)
+    return play(project, [*script, *done], inputs, **{"mode": "yolo", **options})
 
 
 def results(project: Project) -> list[dict[str, Any]]:
@@ -107,7 +105,7 @@ def test_a_server_is_started_probed_and_stopped(project: Project) -> None:
         f"{port}/page.txt').read().decode()); break\n"
         '    except OSError: time.sleep(0.05)"'
     )
-    play(project, started(server), bash(probe), job("output", id=1), job("stop", id="1"))
+    play_calls(project, started(server), bash(probe), job("output", id=1), job("stop", id="1"))
     begun, probed, output, stopped = results(project)
     assert begun["content"].startswith("Job 1 runs in the background.")
     assert begun["meta"]["background"] is True
@@ -122,7 +120,7 @@ def test_output_is_what_is_new_and_the_file_has_all_of_it(project: Project) -> N
     red = r"printf '\033[31mred\033[0m\n'"
     wait = "until [ -e go ]; do sleep 0.02; done"
     line = f"echo first; {red}; touch d/printed; {wait}; echo second; touch d/done; sleep 300"
-    play(
+    play_calls(
         project,
         started(line),
         once((project.cwd / "d" / "printed").exists, job("output", id="1")),
@@ -141,7 +139,7 @@ def test_output_is_what_is_new_and_the_file_has_all_of_it(project: Project) -> N
 
 def test_a_long_output_is_bounded(project: Project) -> None:
     printed = (project.cwd / "d" / "printed").exists
-    play(project, started("seq 1 200000; touch d/printed; sleep 300"), once(printed, job("output")))
+    play_calls(project, started("seq 1 200000; touch d/printed; sleep 300"), once(printed, job("output")))
     begun, rest = results(project)
     for one in (begun, rest):
         assert len(one["content"].encode()) < 12_600
@@ -150,7 +148,7 @@ def test_a_long_output_is_bounded(project: Project) -> None:
 
 def test_waiting_ends_with_the_job_or_with_its_time(project: Project) -> None:
     line = "until [ -e go ]; do sleep 0.02; done; echo finished; exit 7"
-    driver = play(
+    driver = play_calls(
         project,
         started(line),
         job("wait", timeout_ms=50),
@@ -170,7 +168,7 @@ def test_waiting_ends_with_the_job_or_with_its_time(project: Project) -> None:
 def test_the_model_is_told_of_an_end_with_the_next_result(project: Project) -> None:
     line = "until [ -e go ]; do sleep 0.02; done; echo last words; exit 3"
     ended = once(lambda: let_go(project), bash("true"), bash("true"))
-    driver = play(project, started(line), ended, inputs=("go", "next"))
+    driver = play_calls(project, started(line), ended, inputs=("go", "next"))
     _, first, second = results(project)
     assert "<note>\nJob 1 (until" in first["content"]
     assert "ended with exit code 3" in first["content"]
@@ -191,7 +189,7 @@ def test_the_model_is_told_of_an_end_with_the_next_result(project: Project) -> N
 
 def test_the_model_is_told_of_an_end_between_turns_with_the_next_message(project: Project) -> None:
     line = "until [ -e go ]; do sleep 0.02; done"
-    driver = play(project, started(line), inputs=("go", f"!touch go; {ENDED}", "next"))
+    driver = play_calls(project, started(line), inputs=("go", f"!touch go; {ENDED}", "next"))
     last = driver.chats[-1]["messages"][-1]
     assert last["role"] == "user"
     assert last["content"].startswith("next\n\n<note>\nJob 1 (until")
@@ -200,7 +198,7 @@ def test_the_model_is_told_of_an_end_between_turns_with_the_next_message(project
 
 @pytest.mark.usefixtures("patient")
 def test_what_fails_at_once_is_told_at_once_and_is_no_job(project: Project) -> None:
-    driver = play(project, started("echo no such port >&2; exit 9"), job("list"))
+    driver = play_calls(project, started("echo no such port >&2; exit 9"), job("list"))
     begun, listed = results(project)
     assert begun["content"].startswith("error: exit code 9\n")
     assert "no such port" in begun["content"]
@@ -211,7 +209,7 @@ def test_what_fails_at_once_is_told_at_once_and_is_no_job(project: Project) -> N
 
 
 def test_which_job_is_meant_must_be_clear(project: Project) -> None:
-    play(
+    play_calls(
         project,
         [started("sleep 300"), started("sleep 301")],
         job("stop"),
@@ -233,7 +231,7 @@ def test_which_job_is_meant_must_be_clear(project: Project) -> None:
 
 def test_the_person_lists_and_stops(project: Project) -> None:
     line = "echo listening; touch d/printed; sleep 3010.5"
-    driver = play(
+    driver = play_calls(
         project,
         [started(line), started("sleep 3010.5")],
         inputs=("go", f"!{PRINTED}", "/ps", "/stop 2", "/stop", "/stop", "next"),
@@ -250,7 +248,7 @@ def test_the_person_lists_and_stops(project: Project) -> None:
 
 
 def test_stop_of_no_job_says_which_there_are(project: Project) -> None:
-    driver = play(project, started("sleep 300"), inputs=("go", "/stop 7", "/stop x y"))
+    driver = play_calls(project, started("sleep 300"), inputs=("go", "/stop 7", "/stop x y"))
     first, second = [e for e in of(driver.seen, CommandDone) if e.command]
     assert first.text == "There is no job 7; running: 1."
     assert not first.ok
@@ -265,10 +263,9 @@ def test_undo_does_not_cover_it_and_that_is_said_once(
         return False
 
     monkeypatch.setattr(Job, "wait", looked_at)
-    line = (
-        "echo one > d/made; until [ -e go ]; do sleep 0.02; done; echo two > d/later; touch d/done; sleep 300"
-    )
-    driver = play(project, [started(line), started("sleep 300")], inputs=("go", f"!{LET_GO}", "/undo"))
+    made = "echo one > d/part; mv d/part d/made"  # whole when it is there
+    line = f"{made}; until [ -e go ]; do sleep 0.02; done; echo two > d/later; touch d/done; sleep 300"
+    driver = play_calls(project, [started(line), started("sleep 300")], inputs=("go", f"!{LET_GO}", "/undo"))
     said = [e.text for e in of(driver.seen, Notice) if "background job" in e.text and "/undo" in e.text]
     assert len(said) == 1
     assert all("/undo does not cover" in one["content"] for one in results(project))
@@ -350,6 +347,21 @@ def test_it_is_asked_about_as_any_command_and_says_that_it_runs_on(project: Proj
     assert results(project)[0]["content"].startswith("denied: ")
 
 
+def test_what_undo_does_not_cover_is_not_told_twice(project: Project) -> None:
+    async def scenario(url: str) -> Driver:
+        driver = Driver(project, url, can_ask=True)
+        driver.start()
+        await driver.send("go", lambda request: ApprovalReply(request.approval_id, "yes"))
+        await driver.close()
+        return driver
+
+    job = started("touch made; until [ -e go ]; do sleep 0.02; done")
+    with ScriptedServer([{"calls": [job]}, {"text": "ok"}]) as server:
+        seen = asyncio.run(scenario(server.url)).seen
+    assert next(event.state for event in of(seen, JobChanged)) == "started"
+    assert not [event for event in of(seen, Notice) if "/undo does not cover" in str(event.text)]
+
+
 @pytest.mark.parametrize(
     ("options", "line", "allowed"),
     [
@@ -361,7 +373,7 @@ def test_it_is_asked_about_as_any_command_and_says_that_it_runs_on(project: Proj
 def test_where_a_command_may_not_run_it_may_not_in_the_background(
     project: Project, options: dict[str, Any], line: str, allowed: bool
 ) -> None:
-    play(project, started(line), job("list"), **options)
+    play_calls(project, started(line), job("list"), **options)
     begun, listed = results(project)
     assert begun["meta"]["denied"] is not allowed
     assert left_running("3018.5") == []
@@ -371,7 +383,7 @@ def test_where_a_command_may_not_run_it_may_not_in_the_background(
 
 def test_the_settings_have_a_word_on_the_tool(project: Project) -> None:
     project.configure(permission={"tools": {"job": "deny"}})
-    play(project, started("sleep 300"), job("list"))
+    play_calls(project, started("sleep 300"), job("list"))
     assert results(project)[1]["content"].startswith("denied: ")
 
 
@@ -384,7 +396,7 @@ def test_they_end_with_the_session(project: Project, command: str) -> None:
         drive(project, server.url, ["!true"])
     (earlier,) = project.logs()
     word = f"3013.{len(command)}"  # a number of its own: both cases may run at the same time
-    driver = play(
+    driver = play_calls(
         project, started(f"sleep {word}"), inputs=("go", command.format(earlier=earlier.stem), "/ps")
     )
     assert left_running(word) == []
@@ -402,7 +414,7 @@ def test_once_ends_them_and_says_which(project: Project) -> None:
 
 
 def test_a_resumed_session_says_that_they_are_gone(project: Project) -> None:
-    play(project, started("sleep 3015.5"))
+    play_calls(project, started("sleep 3015.5"))
     (log,) = project.logs()
     with ScriptedServer([{"calls": [started("sleep 3016.5")]}, {"text": "ok"}, {"text": "ok"}]) as server:
         driver = drive(project, server.url, ["next", "and"], resume=log.stem, mode="yolo")
@@ -458,7 +470,7 @@ def test_a_secret_in_a_job_reaches_neither_model_nor_record(project: Project) ->
     key = "ghp_" + "aB3dE6gH9jK2mN5pQ8rS1tU4vW7xY0zA3bC6"
     project.write("key", key)
     line = "cat key; echo; until [ -e go ]; do sleep 0.02; done; cat key; exit 1"
-    driver = play(project, started(line), job("list"), once(lambda: let_go(project), bash("true")))
+    driver = play_calls(project, started(line), job("list"), once(lambda: let_go(project), bash("true")))
     assert "ended with exit code 1" in results(project)[-1]["content"]
     assert key not in project.logs()[0].read_text()
     assert all(key not in event.last for event in of(driver.seen, JobChanged))

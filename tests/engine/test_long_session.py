@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import pytest
 
 from coder.context.conversation import Conversation
 from coder.context.ledger import Ledger
@@ -37,6 +38,7 @@ def answers() -> Any:
         yield {"text": f"turn {turn} done"}
 
 
+@pytest.mark.thorough
 def test_hundreds_of_steps(project: Project) -> None:
     project.configure(
         runtime={"context_window": WINDOW, "max_steps": 500}, workflow={"require_todo_for_complex": False}

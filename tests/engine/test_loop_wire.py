@@ -13,8 +13,8 @@ from coder.protocol.events import ApprovalRequested, CommandDone, Failed, LoopDe
 from coder.protocol.ops import ApprovalReply
 from kit import ScriptedServer
 from kit.calls import step
-from kit.driving import Driver, Project, of
-from kit.wire import by_place, play, words
+from kit.driving import Driver, Project, of, play
+from kit.wire import by_place, words
 
 NOTE = LOOP_NOTE.partition(":")[0]
 

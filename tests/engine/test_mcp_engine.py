@@ -13,7 +13,8 @@ import pytest
 from coder.protocol.events import ApprovalRequested, CommandDone, Notice, ToolCallChanged, TurnEnded
 from coder.protocol.ops import ApprovalReply, Cancel, UserInput
 from kit import ScriptedServer
-from kit.driving import Driver, Project, drive, left_running, of
+from kit.calls import call
+from kit.driving import Driver, Project, left_running, of, play
 
 SERVER = str(Path(__file__).parent.parent / "kit" / "tool_server.py")
 ALLOWED = {"permission": {"tools": {"mcp__*": "allow"}}}
@@ -32,21 +33,16 @@ def configured(project: Project, *names: str, more: dict[str, Any] | None = None
     return log
 
 
-def call(tool: str, **arguments: Any) -> dict[str, Any]:
-    return {"name": f"mcp__{tool}", "arguments": arguments}
-
-
 def played(project: Project, script: list[Any], *inputs: str, **options: Any) -> Driver:
-    with ScriptedServer(script) as server:
-        driver = drive(project, server.url, inputs or ("go",), **options)
-        driver.chats = server.chats
+    """A session after which no server runs."""
+    driver = play(project, script, inputs or ("go",), **options)
     assert left_running(str(project.cwd)) == []
     return driver
 
 
 def test_a_tool_is_offered_called_and_recorded(project: Project) -> None:
     configured(project, **ALLOWED)
-    driver = played(project, [{"calls": [call("plain__echo", text="hello")]}, {"text": "done"}])
+    driver = played(project, [{"calls": [call("mcp__plain__echo", text="hello")]}, {"text": "done"}])
     offered = {tool["function"]["name"]: tool["function"] for tool in driver.chats[0]["tools"]}
     assert offered["mcp__plain__echo"]["parameters"]["required"] == ["text"]
     assert offered["mcp__plain__echo"]["description"] == "[MCP server plain] The tool echo."
@@ -104,7 +100,7 @@ def test_the_policy_rules_over_servers(
         await driver.send("go", answer)
         await driver.close()
 
-    with ScriptedServer([{"calls": [call("plain__echo", text="hi")]}, {"text": "ok"}]) as server:
+    with ScriptedServer([{"calls": [call("mcp__plain__echo", text="hi")]}, {"text": "ok"}]) as server:
         asyncio.run(scenario(server.url))
     called = log.exists() and "call echo" in log.read_text(encoding="utf-8")
     assert called == (decision != "deny")
@@ -166,7 +162,7 @@ def test_a_rule_does_not_cover_a_tool_that_the_server_redefines(project: Project
         await driver.close()
         return asked_after
 
-    turn = [{"calls": [call("plain__echo", text="hi")]}, {"text": "ok"}]
+    turn = [{"calls": [call("mcp__plain__echo", text="hi")]}, {"text": "ok"}]
     with ScriptedServer(turn * 4) as server:
         assert asyncio.run(scenario(server.url)) == [0, 0, 1, 2, 2]
     assert "has changed what this tool is" in str(asked[0].reasons[0])
@@ -207,9 +203,9 @@ def test_switching_to_plan_ends_them_and_back_starts_them(project: Project) -> N
 
     script = [
         {"text": "ok"},
-        {"calls": [call("plain__echo", text="x")]},
+        {"calls": [call("mcp__plain__echo", text="x")]},
         {"text": "ok"},
-        {"calls": [call("plain__echo", text="x")]},
+        {"calls": [call("mcp__plain__echo", text="x")]},
         {"text": "ok"},
     ]
     with ScriptedServer(script) as server:
@@ -225,7 +221,7 @@ def test_undo_takes_back_what_a_servers_tool_did(project: Project) -> None:
     project.write("kept.txt", "before\n")
     configured(project, **ALLOWED)
     line = "echo after > kept.txt; echo new > made.txt"
-    script = [{"calls": [call("plain__shell", line=line)]}, {"text": "ok"}]
+    script = [{"calls": [call("mcp__plain__shell", line=line)]}, {"text": "ok"}]
     played(project, script, "go", "/undo")
     assert (project.cwd / "kept.txt").read_text(encoding="utf-8") == "before\n"
     assert not (project.cwd / "made.txt").exists()
@@ -236,7 +232,7 @@ def test_secrets_stay_out_of_what_comes_back_and_of_what_it_is_given(
 ) -> None:
     token = "ordinary-looking-words"
     configured(project, more={"env": {"SERVICE_TOKEN": "${SERVICE}"}}, **ALLOWED)
-    script = [{"calls": [call("plain__environment")]}, {"text": "ok"}]
+    script = [{"calls": [call("mcp__plain__environment")]}, {"text": "ok"}]
 
     real = project.environ
     key = "sk-provider-0123456789abcdef"
@@ -265,7 +261,7 @@ def test_secrets_stay_out_of_what_a_server_says_of_its_tools(project: Project) -
 
 def test_a_failure_of_the_tool_is_the_models_to_know(project: Project) -> None:
     configured(project, **ALLOWED)
-    script = [{"calls": [call("plain__fail")]}, {"text": "ok"}]
+    script = [{"calls": [call("mcp__plain__fail")]}, {"text": "ok"}]
     driver = played(project, script)
     assert driver.chats[1]["messages"][-1]["content"] == "error: it did not work"
     assert of(driver.seen, TurnEnded)[0].status == "ok"
@@ -278,7 +274,7 @@ def test_a_long_answer_is_cut_and_kept_where_read_finds_it(project: Project) -> 
         path = request["messages"][-1]["content"].rpartition("more of it is in ")[2].rstrip("]")
         return {"calls": [{"name": "read", "arguments": {"path": path, "offset": 9_000, "limit": 2}}]}
 
-    driver = played(project, [{"calls": [call("plain__big", characters=200_000)]}, page, {"text": "ok"}])
+    driver = played(project, [{"calls": [call("mcp__plain__big", characters=200_000)]}, page, {"text": "ok"}])
     first = driver.chats[1]["messages"][-1]["content"]
     assert len(first) < 40_000
     assert first.startswith("line 0\n")
@@ -289,8 +285,8 @@ def test_a_long_answer_is_cut_and_kept_where_read_finds_it(project: Project) -> 
 def test_a_server_that_ends_is_started_again_for_the_next_call(project: Project) -> None:
     log = configured(project, **ALLOWED)
     script = [
-        {"calls": [call("plain__die")]},
-        {"calls": [call("plain__echo", text="back")]},
+        {"calls": [call("mcp__plain__die")]},
+        {"calls": [call("mcp__plain__echo", text="back")]},
         {"text": "ok"},
     ]
     driver = played(project, script)
@@ -306,7 +302,7 @@ def test_one_that_does_not_come_up_is_named_and_the_rest_works(project: Project)
     configured(project, "plain", **ALLOWED)
     settings = {"plain": {"command": sys.executable, "args": [SERVER]}, "gone": {"command": "no-such-thing"}}
     project.configure(mcp={"servers": settings}, **ALLOWED)
-    script = [{"calls": [call("plain__echo", text="hi")]}, {"text": "ok"}, {"text": "again"}]
+    script = [{"calls": [call("mcp__plain__echo", text="hi")]}, {"text": "ok"}, {"text": "again"}]
     driver = played(project, script, "one", "two")
     said = [notice.text for notice in of(driver.seen, Notice) if "no-such-thing" in notice.text]
     assert said == ["Tools are missing, see /mcp: MCP server gone: the program no-such-thing was not found."]
@@ -330,7 +326,7 @@ def test_cancel_stops_a_call_and_the_session_goes_on(project: Project) -> None:
         await driver.close()
         return driver
 
-    script = [{"calls": [call("plain__sleep", seconds=60)]}, {"text": "fine"}]
+    script = [{"calls": [call("mcp__plain__sleep", seconds=60)]}, {"text": "fine"}]
     with ScriptedServer(script) as server:
         driver = asyncio.run(scenario(server.url))
     first, second = of(driver.seen, TurnEnded)
@@ -346,7 +342,7 @@ def test_a_subagent_has_the_tools_and_leaves_the_servers_running(project: Projec
         if request["messages"][-1]["role"] == "tool":
             return {"text": "done"}
         task = {"name": "task", "arguments": {"agent": "general", "objective": "chore"}}
-        return {"calls": [call("plain__echo", text="from below") if chore else task]}
+        return {"calls": [call("mcp__plain__echo", text="from below") if chore else task]}
 
     played(project, [answer] * 8, "one", "two")
     assert log.read_text(encoding="utf-8").split("\n") == ["start", "call echo", "call echo", ""]
@@ -389,6 +385,7 @@ def test_the_sandbox_of_several_servers_is_said_once(project: Project) -> None:
     assert len([notice for notice in of(driver.seen, Notice) if "sandbox" in notice.text]) == 1
 
 
+@pytest.mark.thorough
 def test_many_tools_are_found_on_demand(project: Project) -> None:
     names = [f"s{at}" for at in range(7)]  # of 7 tools each
     log = configured(
@@ -425,6 +422,7 @@ def test_many_tools_are_found_on_demand(project: Project) -> None:
     assert len({json.dumps(chat["tools"]) for chat in driver.chats}) == 1
 
 
+@pytest.mark.thorough
 def test_tools_that_once_were_many_stay_undeclared(project: Project) -> None:
     """Else every later request would miss the provider's cache."""
     names = [f"s{at}" for at in range(6)]

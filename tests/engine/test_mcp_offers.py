@@ -14,7 +14,8 @@ from coder.protocol.events import AnyEvent, CommandDone, Notice, TurnEnded
 from coder.protocol.modes import CustomModesListed, ListCustomModes, OfferedCommand
 from coder.protocol.ops import UserInput
 from kit import ScriptedServer
-from kit.driving import Driver, Project, drive, of
+from kit.calls import ANSWERS
+from kit.driving import Driver, Project, of, play
 
 # A server with prompts and resources; what it is told to do wrong is in its arguments.
 SERVER = """
@@ -71,20 +72,13 @@ def configure(project: Project, *wrong: str, **more: Any) -> None:
     project.configure(mcp={"servers": {"desk": entry}})
 
 
-def play(project: Project, inputs: list[str], **options: Any) -> Driver:
-    with ScriptedServer([{"text": "ok"}] * 5) as server:
-        driver = drive(project, server.url, inputs, **options)
-        driver.chats = server.chats
-    return driver
-
-
 def last(driver: Driver) -> str:
     return str(driver.chats[-1]["messages"][-1]["content"])
 
 
 def test_a_resource_goes_with_the_message(project: Project) -> None:
     configure(project)
-    driver = play(project, ["see @desk:note://a/1, or me@desk:x"])
+    driver = play(project, ANSWERS, ["see @desk:note://a/1, or me@desk:x"])
     said = last(driver)
     assert said.startswith("see @desk:note://a/1, or me@desk:x\n\n<resource ")
     block = said[said.index("<resource") : said.index("</resource>")]
@@ -95,16 +89,16 @@ def test_a_resource_goes_with_the_message(project: Project) -> None:
 def test_a_name_in_a_file_or_in_code_is_text(project: Project) -> None:
     configure(project)
     project.write("todo.md", "see @desk:note://from/a/file\n")
-    said = last(play(project, ["see @todo.md `@desk:x`"]))
+    said = last(play(project, ANSWERS, ["see @todo.md `@desk:x`"]))
     assert "see @desk:note://from/a/file" in said
     assert "<resource" not in said
 
 
 def test_one_that_floods_is_cut_and_one_that_hangs_is_left(project: Project) -> None:
     configure(project, "floods")
-    assert len(last(play(project, ["see @desk:big"]))) < 80_000
+    assert len(last(play(project, ANSWERS, ["see @desk:big"]))) < 80_000
     configure(project, "hangs", timeout_ms=500)
-    driver = play(project, ["see @desk:slow"])
+    driver = play(project, ANSWERS, ["see @desk:slow"])
     assert last(driver).startswith("see @desk:slow")
     assert "<resource" not in last(driver)
     assert any("0.5" in notice.text for notice in of(driver.seen, Notice))
@@ -112,7 +106,7 @@ def test_one_that_floods_is_cut_and_one_that_hangs_is_left(project: Project) -> 
 
 def test_in_plan_mode_no_server_is_started_for_it(project: Project) -> None:
     configure(project)
-    driver = play(project, ["see @desk:note", "/desk:greet Ann"], mode="plan")
+    driver = play(project, ANSWERS, ["see @desk:note", "/desk:greet Ann"], mode="plan")
     assert "<resource" not in last(driver)
     assert len(driver.chats) == 1
 
@@ -121,7 +115,9 @@ def test_a_prompt_is_a_command(project: Project) -> None:
     configure(project)
     project.write(".env", "SECRET=1")
     driver = play(
-        project, ["/desk:greet", "/desk:gret", '/desk:greet "Ann Lee" very warmly', "/desk:greet how=x Bo"]
+        project,
+        ANSWERS,
+        ["/desk:greet", "/desk:gret", '/desk:greet "Ann Lee" very warmly', "/desk:greet how=x Bo"],
     )
     needs, unknown = (event.text for event in of(driver.seen, CommandDone))
     assert needs == "/desk:greet needs: who. Type them in order, or as name=value."
@@ -136,7 +132,7 @@ def test_a_prompt_is_a_command(project: Project) -> None:
 
 def test_a_server_that_lies_about_its_prompts_is_told_of(project: Project) -> None:
     configure(project, "lies")
-    (answer,) = of(play(project, ["/desk:greet Ann"]).seen, CommandDone)
+    (answer,) = of(play(project, ANSWERS, ["/desk:greet Ann"]).seen, CommandDone)
     assert not answer.ok
     assert "desk" in answer.text
 
@@ -190,7 +186,7 @@ def test_one_that_dawdles_over_its_prompts_holds_nothing_up(project: Project) ->
 
 def test_nobody_asks_for_prompts_where_none_are_shown(project: Project) -> None:
     configure(project, "dawdles")
-    (ended,) = of(play(project, ["hello"]).seen, TurnEnded)
+    (ended,) = of(play(project, ANSWERS, ["hello"]).seen, TurnEnded)
     assert ended.status == "ok"
 
 

@@ -17,7 +17,7 @@ from kit.fakes import WIRES
 from kit.images import png
 from kit.prefix import grows, split
 from kit.validity import check_conversation
-from kit.wire_talk import MODELS, NATIVE
+from kit.wire_exchange import MODELS, NATIVE
 
 SIGNED = "U0lHTkVE"
 

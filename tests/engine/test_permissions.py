@@ -12,24 +12,21 @@ from coder.config.allowlist import Allowlist
 from coder.protocol.events import ApprovalRequested, CommandDone
 from coder.protocol.ops import ApprovalReply
 from kit import ScriptedServer
-from kit.calls import bash
-from kit.driving import Driver, Project, drive, of
+from kit.calls import bash, bash_step
+from kit.driving import Driver, Project, drive, of, play
 
 
-def play(project: Project, commands: list[str], *inputs: str, **options: Any) -> Driver:
+def play_always(project: Project, commands: list[str], *inputs: str, **options: Any) -> Driver:
     """A turn for each `go` in `inputs`, which runs the next command; a person says always to all of it."""
-
-    async def scenario(url: str) -> Driver:
-        driver = Driver(project, url, can_ask=True, **options)
-        driver.start()
-        for text in inputs:
-            await driver.send(text, lambda e: ApprovalReply(e.approval_id, "always"))
-        await driver.close()
-        return driver
-
-    script = [answer for line in commands for answer in ({"calls": [bash(line)]}, {"text": "ok"})]
-    with ScriptedServer(script) as server:
-        return asyncio.run(scenario(server.url))
+    script = [answer for line in commands for answer in (bash_step(line), {"text": "ok"})]
+    return play(
+        project,
+        script,
+        inputs,
+        answer=lambda event: ApprovalReply(event.approval_id, "always"),
+        can_ask=True,
+        **options,
+    )
 
 
 def said(driver: Driver) -> list[CommandDone]:
@@ -41,9 +38,10 @@ def rows(text: str) -> dict[str, str]:
     return {name: rest.strip() for name, rest in pairs}
 
 
+@pytest.mark.thorough
 def test_each_allowed_command_is_listed_with_its_origin(project: Project) -> None:
     project.configure(permission={"command_allowlist": ["make"]})
-    driver = play(project, ["touch a", "mkdir d && touch d/b"], "go", "go", "/permissions")
+    driver = play_always(project, ["touch a", "mkdir d && touch d/b"], "go", "go", "/permissions")
     shown = said(driver)[-1]
     found = rows(str(shown.text))
     assert found["touch"] == found["mkdir"] == "by your “always”"
@@ -58,16 +56,16 @@ def test_each_allowed_command_is_listed_with_its_origin(project: Project) -> Non
 
 def test_the_project_s_own_file_is_named_once_it_is_trusted(project: Project) -> None:
     project.write(".coder/config.json", json.dumps({"permission": {"command_allowlist": ["make"]}}))
-    untrusted = said(play(project, [], "/permissions"))[0]
+    untrusted = said(play_always(project, [], "/permissions"))[0]
     assert "make" not in rows(str(untrusted.text))
     project.coder("trust", stdin="y\n")
-    trusted = said(play(project, [], "/permissions"))[0]
+    trusted = said(play_always(project, [], "/permissions"))[0]
     assert rows(str(trusted.text))["make"] == "by .coder/config.json"
 
 
 def test_a_revoked_command_is_asked_about_again(project: Project) -> None:
     inputs = ["go", "/permissions revoke touch", "go", "/permissions"]
-    driver = play(project, ["touch a", "touch b"], *inputs)
+    driver = play_always(project, ["touch a", "touch b"], *inputs)
     assert len(of(driver.seen, ApprovalRequested)) == 2
     revoked, _ = said(driver)
     assert revoked.ok
@@ -79,7 +77,7 @@ def test_names_of_two_words_and_all_of_them(project: Project) -> None:
     allowlist = Allowlist(project.home / ".coder", project.cwd)
     allowlist.add("git commit", "touch", "mkdir")
     one, rest, none = said(
-        play(
+        play_always(
             project,
             [],
             "/permissions revoke  git   commit",
@@ -108,7 +106,7 @@ def test_what_cannot_be_revoked_is_said_and_stays(project: Project, line: str, w
     project.configure(permission={"command_allowlist": ["make"]})
     allowlist = Allowlist(project.home / ".coder", project.cwd)
     allowlist.add("touch")
-    (done,) = said(play(project, [], line))
+    (done,) = said(play_always(project, [], line))
     assert not done.ok
     assert words in str(done.text)
     assert allowlist.names() == ["touch"]
@@ -118,7 +116,7 @@ def test_a_damaged_list_is_said(project: Project) -> None:
     allowlist = Allowlist(project.home / ".coder", project.cwd)
     allowlist.add("touch")
     allowlist.path.write_text("{torn", encoding="utf-8")
-    (done,) = said(play(project, [], "/permissions"))
+    (done,) = said(play_always(project, [], "/permissions"))
     assert str(allowlist.path) in str(done.text)
 
 

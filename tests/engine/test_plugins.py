@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from kit import ScriptedServer
 from kit.driving import Project
 
@@ -46,6 +48,7 @@ def install(directory: Path) -> Path:
     return directory
 
 
+@pytest.mark.thorough
 def test_they_are_offered_under_the_policy(project: Project) -> None:
     env = {"PYTHONPATH": str(install(project.home / "site"))}
     with ScriptedServer([CALLS, {"text": "done"}]) as server:
@@ -63,7 +66,7 @@ def test_they_are_offered_under_the_policy(project: Project) -> None:
     assert "tools: shout (loud_tools-1.0)" in listed
     assert "commands: hello (loud_tools-1.0)" in listed
     (broken,) = [line for line in listed.splitlines() if "tools: broken" in line]
-    assert broken.startswith("--")
+    assert broken.startswith("✗")
     assert "AttributeError" in broken
     helped = project.coder("--once", "/help", url="http://127.0.0.1:9", env=env).stdout
     assert "/hello  Say hello." in helped.splitlines()
@@ -131,6 +134,7 @@ HOSTILE_POINTS = "[coder.tools]\n" + "".join(
 )
 
 
+@pytest.mark.thorough
 def test_packages_that_misbehave_are_named_and_the_session_goes_on(project: Project) -> None:
     directory = project.home / "site"
     (directory / "hostile-1.dist-info").mkdir(parents=True)
@@ -218,6 +222,7 @@ def installed_provider(directory: Path) -> dict[str, str]:
     return {"PYTHONPATH": str(directory), "PARROT_API_KEY": "seed-12345"}
 
 
+@pytest.mark.thorough
 def test_a_packages_provider_answers_under_the_policy(project: Project) -> None:
     env = {**installed_provider(project.home / "site"), "CODER_MODEL": ""}
     done = project.coder("--once", "go", url="plugin:parrot", env=env)

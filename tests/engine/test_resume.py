@@ -14,13 +14,9 @@ from coder.protocol.events import ApprovalRequested, CommandDone, SessionStarted
 from coder.protocol.history import INTERRUPTED
 from coder.protocol.ops import ApprovalReply
 from kit import ScriptedServer
+from kit.calls import call
 from kit.driving import Driver, Project, drive, of
 from kit.validity import check_conversation
-
-
-def call(name: str, call_id: str = "", **arguments: Any) -> dict[str, Any]:
-    made = {"name": name, "arguments": arguments}
-    return {**made, "id": call_id} if call_id else made
 
 
 def write(name: str, call_id: str = "") -> dict[str, Any]:
@@ -139,6 +135,7 @@ def test_where_nobody_can_be_asked_the_call_is_interrupted(project: Project) -> 
 TODOS = [{"content": "one", "status": "completed"}, {"content": "two", "status": "in_progress"}]
 
 
+@pytest.mark.thorough
 def test_what_a_session_was_comes_back(project: Project) -> None:
     script = [{"calls": [call("todowrite", todos=TODOS)]}, {"text": "planned"}, {"text": "second"}]
     with ScriptedServer([*script, {"text": "third"}]) as server:

@@ -11,9 +11,8 @@ import pytest
 
 from coder.protocol.events import CommandDone, SessionStarted, TodosChanged
 from coder.record.rewound import current_log, earlier_messages
-from kit import ScriptedServer
 from kit.calls import bash, call, edit, write
-from kit.driving import Driver, Project, drive, of
+from kit.driving import Driver, Project, of, play
 from kit.prefix import split
 from kit.validity import check_conversation
 
@@ -36,13 +35,8 @@ def replies(driver: Driver) -> list[Any]:
     return of(driver.seen, CommandDone)
 
 
-def go(
-    project: Project, script: list[Any], inputs: list[str], resume: str | None = None, **options: Any
-) -> Driver:
-    with ScriptedServer(script) as server:
-        driver = drive(project, server.url, inputs, resume=resume, mode="yolo", **options)
-        driver.chats = server.chats
-    return driver
+def go(project: Project, script: list[Any], inputs: list[str], **options: Any) -> Driver:
+    return play(project, script, inputs, mode="yolo", **options)
 
 
 def texts(body: dict[str, Any]) -> str:
@@ -63,6 +57,7 @@ def test_files_and_conversation_go_back_and_the_old_prefix_is_sent_again(project
     assert done.data == {"rewound_to": 2, "draft": "change a"}
     assert "restored a.txt" in done.text
     assert "removed b.txt" in done.text
+    assert done.text.splitlines()[-1] == "/redo takes the rewind back."
     (todos,) = of(driver.seen, TodosChanged)[-1:]
     assert todos.todos == []
     before, after = driver.chats[1], driver.chats[-1]
@@ -126,11 +121,11 @@ def test_a_refused_undo_changes_nothing_and_offers_both_ways(project: Project) -
     assert "change a" in texts(refused.chats[0])
     copied = project.home / "copy"
     shutil.copytree(project.cwd, copied)
-    talk = go(project, [{"text": "ok"}], ["/rewind 2 conversation", "go on"], resume=session)
+    conversation = go(project, [{"text": "ok"}], ["/rewind 2 conversation", "go on"], resume=session)
     assert (project.cwd / "a.txt").read_text() == "by hand\n"
     assert (project.cwd / "b.txt").exists()
-    assert "change a" not in texts(talk.chats[0])
-    assert "Changed meanwhile, and kept: a.txt, b.txt." in texts(talk.chats[0])
+    assert "change a" not in texts(conversation.chats[0])
+    assert "Changed meanwhile, and kept: a.txt, b.txt." in texts(conversation.chats[0])
     shutil.rmtree(project.cwd)
     copied.rename(project.cwd)
     forced = go(project, [{"text": "ok"}], ["/rewind 2 force", "go on"], resume=session)
@@ -148,9 +143,27 @@ def test_redo_takes_a_rewind_back_also_after_a_restart(project: Project) -> None
     first, second, third = replies(again)
     assert first.ok
     assert second.ok
-    assert "There is nothing to do again." in third.text
+    assert "There is nothing to redo." in third.text
     assert grows(driver.chats[-1], again.chats[0])  # as if nothing had happened
     assert [todo.content for todo in again.engine.agent.session.context.todos] == ["later"]
+
+
+def test_a_list_of_one_that_the_engine_made_is_not_shown(project: Project) -> None:
+    long = "Please look at the whole project and say in a sentence what it is for."
+    again = go(project, [{"text": "a"}, {"text": "b"}], ["first", long, "/rewind 2", "/redo"])
+    assert len(again.engine.agent.session.context.todos) == 1
+    assert of(again.seen, TodosChanged) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "head"),
+    [("/rewind conversation", "/rewind N conversation goes back"), ("/rewind force", "/rewind N goes back")],
+)
+def test_without_a_number_the_messages_are_listed(project: Project, line: str, head: str) -> None:
+    (reply,) = replies(go(project, SCRIPT, [*INPUTS, line]))
+    assert reply.ok
+    assert reply.text.startswith(head)
+    assert [one["turn"] for one in reply.data["messages"]] == [1, 2]
 
 
 def test_before_a_compaction_the_whole_conversation_is_back(project: Project) -> None:

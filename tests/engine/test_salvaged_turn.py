@@ -6,8 +6,7 @@ import pytest
 
 from coder.protocol.events import Content, Notice, ToolCallChanged, TurnEnded
 from kit import Chaos
-from kit.driving import Project, drive, of
-from kit.wire import play
+from kit.driving import Project, drive, of, play
 
 CALL = '{"name": "read", "arguments": {"path": "a.txt"}}'
 

@@ -10,20 +10,14 @@ import pytest
 
 from coder.policy.scratch import scratch_of
 from coder.protocol.events import TurnEnded, VerifyChanged
-from kit import ScriptedServer
-from kit.driving import Driver, Project, drive, of
+from kit.calls import bash_step, step
+from kit.driving import Driver, Project, of, play
 
 
-def call(name: str, **arguments: Any) -> dict[str, Any]:
-    return {"calls": [{"name": name, "arguments": arguments}]}
-
-
-def play(project: Project, *calls: dict[str, Any], **options: Any) -> tuple[Driver, list[str]]:
-    with ScriptedServer([*calls, {"text": "done"}]) as server:
-        driver = drive(project, server.url, ["do it"], **options)
-        driver.chats = server.chats
-    results = [m["content"] for m in server.chats[-1]["messages"] if m["role"] == "tool"]
-    return driver, results
+def play_steps(project: Project, *steps: dict[str, Any], **options: Any) -> tuple[Driver, list[str]]:
+    """The session, and the results of its calls."""
+    driver = play(project, [*steps, {"text": "done"}], **options)
+    return driver, [m["content"] for m in driver.chats[-1]["messages"] if m["role"] == "tool"]
 
 
 @pytest.mark.parametrize("sandbox", ["auto", "off"])
@@ -31,14 +25,14 @@ def test_commands_and_file_tools_share_it(project: Project, sandbox: str) -> Non
     project.configure(sandbox={"mode": sandbox})
     scratch = scratch_of(project.cwd)
     project.write("gradlew", "#!/bin/sh\nexit 1\n").chmod(0o755)
-    driver, results = play(
+    driver, results = play_steps(
         project,
-        call("bash", command='echo "in $TMPDIR"; echo one > "$TMPDIR/a.txt"'),
-        call("read", path=f"{scratch}/a.txt"),
-        call("write", path=f"{scratch}/sub/b.txt", content="two\n"),
-        call("bash", command=f"cat {scratch}/sub/b.txt > {scratch}/c.txt && cat {scratch}/c.txt"),
-        call("list", path=scratch),
-        call("grep", pattern="tw", path=scratch),
+        bash_step('echo "in $TMPDIR"; echo one > "$TMPDIR/a.txt"'),
+        step("read", path=f"{scratch}/a.txt"),
+        step("write", path=f"{scratch}/sub/b.txt", content="two\n"),
+        bash_step(f"cat {scratch}/sub/b.txt > {scratch}/c.txt && cat {scratch}/c.txt"),
+        step("list", path=scratch),
+        step("grep", pattern="tw", path=scratch),
         mode="yolo",
     )
     assert f"in {scratch}" in results[0]
@@ -56,7 +50,7 @@ def test_commands_and_file_tools_share_it(project: Project, sandbox: str) -> Non
 def test_a_line_that_only_reads_sees_it_and_cannot_write_it(project: Project) -> None:
     scratch = scratch_of(project.cwd)
     Path(scratch, "a.txt").write_text("one\n", encoding="utf-8")
-    _, results = play(project, call("bash", command=f"cat {scratch}/a.txt"))
+    _, results = play_steps(project, bash_step(f"cat {scratch}/a.txt"))
     assert results[0].strip() == "one"
 
 
@@ -64,11 +58,11 @@ def test_a_line_that_only_reads_sees_it_and_cannot_write_it(project: Project) ->
 def test_a_refusal_that_names_tmp_says_where_it_is(project: Project, path: str) -> None:
     scratch = scratch_of(project.cwd)
     Path(scratch, "x.txt").write_text("one\n", encoding="utf-8")
-    _, results = play(
+    _, results = play_steps(
         project,
-        call("read", path=path),
-        call("read", path="/etc/hostname"),
-        call("bash", command=f"echo x > {path}"),
+        step("read", path=path),
+        step("read", path="/etc/hostname"),
+        bash_step(f"echo x > {path}"),
     )
     assert results[0].startswith("denied:")
     assert f"did you mean {scratch}/x.txt?" in results[0]
@@ -78,10 +72,10 @@ def test_a_refusal_that_names_tmp_says_where_it_is(project: Project, path: str) 
 
 
 def test_what_is_written_there_by_its_variable_is_in_plain_sight(project: Project) -> None:
-    _, results = play(
+    _, results = play_steps(
         project,
-        call("bash", command='echo x > "$TMPDIR/out.log"'),
-        call("bash", command='echo x > "$TMPDIR/../out.log"'),
+        bash_step('echo x > "$TMPDIR/out.log"'),
+        bash_step('echo x > "$TMPDIR/../out.log"'),
     )
     assert "name is not known" not in results[0]
     assert "name is not known" in results[1]
@@ -91,10 +85,10 @@ def test_a_link_there_leads_nowhere_else(project: Project, tmp_path: Path) -> No
     scratch = scratch_of(project.cwd)
     (tmp_path / "secret.txt").write_text("hush\n", encoding="utf-8")
     Path(scratch, "link").symlink_to(tmp_path)
-    _, results = play(
+    _, results = play_steps(
         project,
-        call("read", path=f"{scratch}/link/secret.txt"),
-        call("write", path=f"{scratch}/link/new.txt", content="x"),
+        step("read", path=f"{scratch}/link/secret.txt"),
+        step("write", path=f"{scratch}/link/new.txt", content="x"),
         mode="yolo",
     )
     assert all(re.match("denied: .*outside the workspace", result) for result in results)

@@ -98,6 +98,7 @@ class TestResults:
 
         assert asyncio.run(scenario()) == []
 
+    @pytest.mark.thorough
     @pytest.mark.parametrize("ending", ["session.close()", "pass"])
     def test_the_record_has_its_end_also_where_nobody_waits_for_it(
         self, project: Project, ending: str

@@ -25,10 +25,8 @@ def test_commands_in_modes_are_told_of(project: Project) -> None:
     assert trust_line(project) == "commands in its modes are asked about first"
     assert "会先询问" in trust_line(project, "zh")
     project.write(".coder/config.json", '{"permission": {"preset": "yolo"}}')
-    assert (
-        trust_line(project)
-        == "this folder's settings grant nothing; commands in its modes are asked about first"
-    )
+    ignored = "some of this folder's settings are ignored until you run `coder trust`"
+    assert trust_line(project) == f"{ignored}; commands in its modes are asked about first"
     project.coder("trust")
     assert trust_line(project) == "this folder's settings are trusted; commands in its modes are trusted"
 

@@ -10,7 +10,7 @@ import pytest
 from coder.protocol.events import ApprovalRequested, Content, ToolCallChanged, TurnEnded, VerifyChanged
 from coder.protocol.ops import ApprovalReply
 from kit import ScriptedServer
-from kit.driving import Driver, Project, drive, of
+from kit.driving import Driver, Project, of, play
 
 
 def task(agent: str, objective: str) -> dict[str, Any]:
@@ -29,11 +29,9 @@ def by_system(**turns: list[Any]) -> Any:
     return answer
 
 
-def play(project: Project, inputs: list[str], answer: Any, **options: Any) -> Driver:
-    with ScriptedServer([answer] * 40) as server:
-        driver = drive(project, server.url, inputs, **{"mode": "yolo", "preset": "yolo", **options})
-        driver.chats = server.chats
-    return driver
+def play_answering(project: Project, inputs: list[str], answer: Any, **options: Any) -> Driver:
+    """All requests, those of subagents too, are answered by the function `answer`; nothing is asked."""
+    return play(project, [answer] * 40, inputs, **{"mode": "yolo", "preset": "yolo", **options})
 
 
 def test_its_report_comes_back_and_its_details_do_not(project: Project) -> None:
@@ -42,7 +40,7 @@ def test_its_report_comes_back_and_its_details_do_not(project: Project) -> None:
         dig=[{"calls": [{"name": "read", "arguments": {"path": "a.txt"}}]}, {"text": "It is 42 (a.txt:1)."}],
         main=[{"calls": [task("explore", "dig for the number")]}, {"text": "42"}],
     )
-    driver = play(project, ["what is it?"], answer)
+    driver = play_answering(project, ["what is it?"], answer)
     assert of(driver.seen, TurnEnded)[0].text == "42"
     main = [c for c in driver.chats if "what is it?" in c["messages"][1]["content"]]
     child = [c for c in driver.chats if c not in main]
@@ -65,7 +63,7 @@ def test_several_run_at_once_and_answer_in_order(project: Project) -> None:
         second=[{"text": "two"}],
         main=[{"calls": [task("explore", "first"), task("explore", "second")]}, {"text": "both"}],
     )
-    driver = play(project, ["go"], answer)
+    driver = play_answering(project, ["go"], answer)
     contents = [m["content"] for m in driver.chats[-1]["messages"] if m["role"] == "tool"]
     assert contents == ["one", "two"]
 
@@ -75,7 +73,7 @@ def test_exploring_changes_nothing_whatever_the_mode(project: Project) -> None:
         look=[{"calls": [{"name": "bash", "arguments": {"command": "touch made"}}]}, {"text": "refused"}],
         main=[{"calls": [task("explore", "look")]}, {"text": "ok"}],
     )
-    play(project, ["go"], answer)
+    play_answering(project, ["go"], answer)
     assert not (project.cwd / "made").exists()
 
 
@@ -95,7 +93,7 @@ def test_exploring_runs_unasked_and_can_only_read(project: Project, mode: str, p
         look=[{"calls": tries}, {"text": "looked"}],
         main=[{"calls": [task("explore", "look")]}, {"text": "ok"}],
     )
-    driver = play(project, ["go"], answer, mode=mode, preset=preset, can_ask=True)
+    driver = play_answering(project, ["go"], answer, mode=mode, preset=preset, can_ask=True)
     assert of(driver.seen, ApprovalRequested) == []
     assert project.of_type("observation")[-1]["content"] == "looked"
     assert not (project.cwd / "made").exists()
@@ -111,7 +109,7 @@ def test_in_plan_mode_a_general_one_is_bound_too(project: Project) -> None:
         chore=[{"calls": [write]}, {"text": "refused"}],
         main=[{"calls": [task("general", "chore")]}, {"text": "ok"}],
     )
-    play(project, ["go"], answer, mode="plan")
+    play_answering(project, ["go"], answer, mode="plan")
     assert not (project.cwd / "made").exists()
 
 
@@ -121,7 +119,7 @@ def test_its_edits_are_undone_and_verified_with_the_turn(project: Project) -> No
         chore=[{"calls": [write]}, {"text": "made"}],
         main=[{"calls": [task("general", "chore")]}, {"text": "ok"}],
     )
-    driver = play(project, ["go", "/undo"], answer)
+    driver = play_answering(project, ["go", "/undo"], answer)
     assert not (project.cwd / "made.py").exists()
     assert [e.state for e in of(driver.seen, VerifyChanged)] == ["skipped"]
 
@@ -131,7 +129,7 @@ def test_a_subagent_that_fails_is_a_failed_call(project: Project) -> None:
         chore=[{"status": 400, "body": {"error": {"message": "broken"}}}],
         main=[{"calls": [task("general", "chore")]}, {"text": "I see"}],
     )
-    driver = play(project, ["go"], answer)
+    driver = play_answering(project, ["go"], answer)
     assert driver.chats[-1]["messages"][-1]["content"].startswith("error: the subagent did not finish")
     assert of(driver.seen, TurnEnded)[0].text == "I see"
 
@@ -211,7 +209,7 @@ def test_a_long_report_is_cut_and_says_so(project: Project) -> None:
         dig=[{"text": " ".join(f"finding{n}" for n in range(2_000))}],
         main=[{"calls": [task("explore", "dig")]}, {"text": "ok"}],
     )
-    driver = play(project, ["go"], answer)
+    driver = play_answering(project, ["go"], answer)
     report = driver.chats[-1]["messages"][-1]["content"]
     assert report.startswith("finding0 ")
     assert report.endswith("[cut at 8000 characters]")
@@ -227,7 +225,7 @@ def test_what_it_does_is_shown_and_what_it_says_is_not(project: Project) -> None
         ],
         main=[{"calls": [task("explore", "dig")]}, {"text": "ok"}],
     )
-    driver = play(project, ["go"], answer)
+    driver = play_answering(project, ["go"], answer)
     shown = [e.tool for e in of(driver.seen, ToolCallChanged) if e.state == "success"]
     assert shown == ["explore › read", "task"]
     assert "".join(e.text for e in of(driver.seen, Content)) == "ok"
@@ -247,7 +245,7 @@ def test_its_context_is_compacted_by_itself_and_its_parents_is_not(project: Proj
         asks = request["messages"][0]["content"].startswith("Summarise the conversation")
         return {"text": "## Goal\ndig"} if asks else answer(request)
 
-    driver = play(project, ["go"], with_summaries)
+    driver = play_answering(project, ["go"], with_summaries)
     kinds = [e["meta"]["event"]["type"] for e in project.of_type("subagent")]
     assert "compaction" in kinds
     assert project.of_type("compaction") == []

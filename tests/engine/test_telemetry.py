@@ -88,7 +88,7 @@ SCRIPT = [
 ]
 
 
-def play(project: Project, endpoint: str, text: str = "", **more: str) -> Any:
+def run_once(project: Project, endpoint: str, text: str = "", **more: str) -> Any:
     project.write("secret-plan.txt", f"the hidden word\n{text}")
     env = {"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint, **more}
     with ScriptedServer(SCRIPT) as server:
@@ -96,7 +96,7 @@ def play(project: Project, endpoint: str, text: str = "", **more: str) -> Any:
 
 
 def test_turn_steps_calls_and_requests_are_spans(project: Project, receiver: Receiver) -> None:
-    done = play(project, receiver.url)
+    done = run_once(project, receiver.url)
     assert (done.returncode, done.stdout) == (0, "All done.\n"), done.stderr
     assert set(receiver.paths) == {"/v1/traces"}
     assert receiver.resources[0]["service.name"] == "coder"
@@ -130,7 +130,7 @@ def test_contents_only_where_they_are_asked_for_and_without_secrets(
     project: Project, receiver: Receiver
 ) -> None:
     key = "sk-ant-api03-" + "a1B2c3D4e5" * 9
-    play(project, receiver.url, f"key={key}\n", **CAPTURE)
+    run_once(project, receiver.url, f"key={key}\n", **CAPTURE)
     chats = [attributes(span) for span in receiver.spans if span.name.startswith("chat ")]
     asked = json.loads(chats[0]["gen_ai.input.messages"])
     assert "look at it" in asked[-1]["parts"][0]["content"]
@@ -148,15 +148,16 @@ def test_contents_only_where_they_are_asked_for_and_without_secrets(
     assert key.encode() not in b"".join(span.SerializeToString() for span in receiver.spans)
 
 
+@pytest.mark.thorough
 def test_a_receiver_that_is_away_or_never_answers_fails_nothing(project: Project) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()  # connections are made, and nothing is ever said
         port = taken.getsockname()[1]
-        done = play(project, f"http://127.0.0.1:{port}")
+        done = run_once(project, f"http://127.0.0.1:{port}")
         assert (done.returncode, done.stdout) == (0, "All done.\n")
         assert "opentelemetry" not in done.stderr.lower()
-    done = play(project, f"http://127.0.0.1:{port}")
+    done = run_once(project, f"http://127.0.0.1:{port}")
     assert (done.returncode, done.stdout) == (0, "All done.\n")
     assert "connection" not in done.stderr.lower()
 
@@ -164,7 +165,7 @@ def test_a_receiver_that_is_away_or_never_answers_fails_nothing(project: Project
 def test_without_the_extra_or_with_another_protocol_it_is_said(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    done = play(project, "http://127.0.0.1:9", OTEL_EXPORTER_OTLP_PROTOCOL="grpc")
+    done = run_once(project, "http://127.0.0.1:9", OTEL_EXPORTER_OTLP_PROTOCOL="grpc")
     assert (done.returncode, done.stdout) == (0, "All done.\n")
     assert "http/protobuf alone; nothing is sent" in done.stderr
     monkeypatch.setitem(sys.modules, "opentelemetry", None)

@@ -15,8 +15,8 @@ from coder.policy.scratch import scratch_of
 from coder.policy.shell import judge as shell
 from coder.policy.shell.verdict import ShellVerdict
 from coder.protocol.events import Notice
-from kit.driving import Project, of
-from kit.wire import by_place, grows, main_chats, play, words
+from kit.driving import Project, of, play
+from kit.wire import by_place, grows, main_chats, words
 
 READ = {"calls": [{"name": "read", "arguments": {"path": "lib/deep/x.py"}}]}
 WRITING = (

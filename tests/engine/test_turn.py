@@ -21,11 +21,8 @@ from coder.protocol.events import (
 from coder.protocol.ops import ApprovalReply, UserInput
 from coder.tools.bash import Bash
 from kit import ScriptedServer
+from kit.calls import call
 from kit.driving import Driver, Project, drive, of
-
-
-def call(name: str, call_id: str = "", **arguments: Any) -> dict[str, Any]:
-    return {"name": name, "arguments": arguments, **({"id": call_id} if call_id else {})}
 
 
 def test_parallel_calls_are_answered_in_the_order_asked(project: Project) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from coder.record.files import RecordError
 from coder.record.sinks import JsonlHistorySink, LegacyXmlSink
 from kit import ScriptedServer
 from kit.calls import bash, read
-from kit.driving import Answerer, Driver, Project, left_running, of
+from kit.driving import Driver, Project, left_running, of, play
 
 
 def yes(asked: ApprovalRequested) -> ApprovalReply:
@@ -33,29 +32,6 @@ def yes(asked: ApprovalRequested) -> ApprovalReply:
 
 def always(asked: ApprovalRequested) -> ApprovalReply:
     return ApprovalReply(asked.approval_id, "always")
-
-
-def played(
-    project: Project,
-    script: Sequence[Any],
-    inputs: Sequence[str],
-    *,
-    answer: Answerer | None = None,
-    resume: str | None = None,
-    **options: Any,
-) -> Driver:
-    async def run(url: str) -> Driver:
-        driver = Driver(project, url, **options)
-        driver.start(resume)
-        for text in inputs:
-            await driver.send(text, answer)
-        await driver.close()
-        return driver
-
-    with ScriptedServer(script) as server:
-        driver = asyncio.run(run(server.url))
-        driver.chats = server.chats
-    return driver
 
 
 def faults(messages: list[dict[str, Any]]) -> list[str]:
@@ -99,7 +75,7 @@ def test_resume_by_command_offers_the_pending_approval_again(project: Project) -
     """`/resume ID` offers a pending approval as `--resume` does, so that no call stays without a result."""
     session = cut_off_at_an_approval(project)
     script = [{"text": "one"}, {"text": "two"}, {"text": "three"}]
-    driver = played(project, script, [f"/resume {session}", "go on"], answer=yes, can_ask=True)
+    driver = play(project, script, [f"/resume {session}", "go on"], answer=yes, can_ask=True)
     assert [fault for chat in driver.chats for fault in faults(chat["messages"])] == []
     assert of(driver.seen, ApprovalRequested)
 
@@ -126,7 +102,7 @@ def test_no_orphan_call_after_the_record_failed(
     project.write("a", "x\n")
     project.write("b", "x\n")
     script = [{"calls": [read("a"), read("b")]}, {"text": "one"}, {"text": "two"}]
-    driver = played(project, script, ["go", "again, the disk has room now"])
+    driver = play(project, script, ["go", "again, the disk has room now"])
     assert len(driver.chats) > 1
     assert [fault for chat in driver.chats for fault in faults(chat["messages"])] == []
 
@@ -134,7 +110,7 @@ def test_no_orphan_call_after_the_record_failed(
 def test_a_plugged_in_sink_survives_a_new_session(project: Project, tmp_path: Path) -> None:
     """`/new` closes the session but not the agent's shared history sinks."""
     sink = LegacyXmlSink(tmp_path / "history.xml")
-    driver = played(project, [{"text": "one"}, {"text": "two"}], ["hi", "/new", "there"], sinks=[sink])
+    driver = play(project, [{"text": "one"}, {"text": "two"}], ["hi", "/new", "there"], sinks=[sink])
     assert [event.text for event in of(driver.seen, Failed)] == []
     assert [event.status for event in of(driver.seen, TurnEnded)] == ["ok", "ok"]
 
@@ -163,7 +139,7 @@ def test_an_always_that_cannot_be_kept_does_not_end_the_turn(project: Project) -
     (project.home / ".coder").mkdir()
     (project.home / ".coder" / "projects").write_text("in the way", encoding="utf-8")
     script = [{"calls": [bash("touch made")]}, {"text": "done"}]
-    driver = played(project, script, ["go"], answer=always, can_ask=True)
+    driver = play(project, script, ["go"], answer=always, can_ask=True)
     assert [event.status for event in of(driver.seen, TurnEnded)] == ["ok"]
     assert (project.cwd / "made").exists()
 
@@ -177,7 +153,7 @@ def test_a_fault_inside_still_ends_the_turn_in_the_record(
         raise ValueError("a defect")
 
     monkeypatch.setattr("coder.engine.turn.verify_edits", broken)
-    driver = played(project, [{"text": "one"}], ["go"])
+    driver = play(project, [{"text": "one"}], ["go"])
     assert [event.status for event in of(driver.seen, TurnEnded)] == ["error"]
     assert [event["meta"]["status"] for event in project.of_type("turn_end")] == ["error"]
     (report,) = (project.home / ".coder" / "crashes").iterdir()  # it may quote anything
@@ -206,7 +182,7 @@ def test_not_interactive_means_that_no_question_is_put(project: Project) -> None
 
 def test_another_model_has_its_own_window(project: Project) -> None:
     """`/model` switches context window and tokenizer too, which compaction and limits use."""
-    driver = played(project, [], ["/model gpt-4"])
+    driver = play(project, [], ["/model gpt-4"])
     state: StateChanged = of(driver.seen, StateChanged)[-1]
     assert (state.model, state.context_window) == ("gpt-4", 8_192)
 
@@ -238,5 +214,5 @@ def test_a_cancelled_bang_command_is_recorded(project: Project) -> None:
 def test_nothing_a_command_starts_outlives_it(project: Project) -> None:
     """A child in a session of its own (setsid) is killed as well."""
     line = "setsid sleep 3003.5 >/dev/null 2>&1 & sleep 0.1"
-    played(project, [{"calls": [bash(line)]}, {"text": "done"}], ["go"], mode="yolo")
+    play(project, [{"calls": [bash(line)]}, {"text": "done"}], ["go"], mode="yolo")
     assert left_running("3003.5") == []

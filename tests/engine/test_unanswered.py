@@ -13,9 +13,9 @@ from coder.record.log import read_log
 from coder.record.replay import replay
 from kit import Chaos
 from kit.calls import read
-from kit.driving import Driver, Project, of
+from kit.driving import Driver, Project, of, play
 from kit.validity import check_conversation
-from kit.wire import asides, by_place, main_chats, play, prompt_tokens, words
+from kit.wire import by_place, main_chats, prompt_tokens, side_requests, words
 
 SHORT = {"text": "## Goal\nto get on"}
 
@@ -40,7 +40,9 @@ def play_ops(project: Project, script: list[Any], ops: list[UserInput], **option
     return driver
 
 
-@pytest.mark.parametrize("summary", [SHORT, {"status": 503}], ids=["summary", "no summary"])
+@pytest.mark.parametrize(
+    "summary", [SHORT, {"status": 503, "headers": {"Retry-After": "0"}}], ids=["summary", "no summary"]
+)
 def test_what_is_piped_in_arrives_whole_after_five_turns(project: Project, summary: dict[str, Any]) -> None:
     """Also where the engine starts the task with a todo list, which stands behind the message."""
     project.configure(runtime={"context_window": 16_000})
@@ -128,7 +130,7 @@ def test_a_message_that_failed_makes_room_for_the_next_one(project: Project) -> 
     driver = play(project, by_place([refused, {"text": "ok"}], summary=SHORT), [first, second])
     assert [end.status for end in of(driver.seen, TurnEnded)] == ["error", "ok"]
     assert second in main_chats(driver)[-1]["messages"][-1]["content"]
-    assert len(asides(driver, "summary")) == 1
+    assert len(side_requests(driver, "summary")) == 1
 
 
 def test_compact_says_that_it_failed_and_leaves_everything(project: Project) -> None:

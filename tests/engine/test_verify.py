@@ -15,7 +15,7 @@ from coder.policy.verification import is_verification
 from coder.protocol.events import ApprovalRequested, Notice, TurnEnded, Verification, VerifyChanged
 from coder.protocol.ops import ApprovalReply
 from kit import ScriptedServer
-from kit.driving import Driver, Project, drive, of
+from kit.driving import Driver, Project, of, play
 
 WRITE = {"name": "write", "arguments": {"path": "app.py", "content": "x = 1\n"}}
 
@@ -40,11 +40,8 @@ def gradle(project: Project, body: str) -> None:
     path.chmod(0o755)
 
 
-def play(project: Project, answers: list[Any], *texts: str, **options: Any) -> Driver:
-    with ScriptedServer(answers) as server:
-        driver = drive(project, server.url, texts or ["do it"], **{"mode": "auto-edit", **options})
-        driver.chats = server.chats
-    return driver
+def play_edits(project: Project, answers: list[Any], *texts: str, **options: Any) -> Driver:
+    return play(project, answers, texts or ["do it"], **{"mode": "auto-edit", **options})
 
 
 def states(driver: Driver) -> list[str]:
@@ -56,7 +53,7 @@ EDIT_AND_ANSWER: list[dict[str, Any]] = [{"calls": [WRITE]}, {"text": "done"}]
 
 def test_passes(project: Project) -> None:
     gradle(project, 'test "$1" = test && echo fine')
-    driver = play(project, EDIT_AND_ANSWER)
+    driver = play_edits(project, EDIT_AND_ANSWER)
     assert states(driver) == ["started", "passed"]
     (verify,) = project.of_type("verify")
     assert verify["meta"] == {"command": "./gradlew test", "exit_code": 0, "attempt": 1, "state": "passed"}
@@ -66,7 +63,7 @@ def test_passes(project: Project) -> None:
 def test_a_failure_goes_to_the_model_which_repairs_it(project: Project) -> None:
     gradle(project, "grep -q 'x = 2' app.py || { echo 'x must be 2'; exit 1; }")
     repair = {"name": "edit", "arguments": {"path": "app.py", "old_string": "x = 1", "new_string": "x = 2"}}
-    driver = play(project, [*EDIT_AND_ANSWER, {"calls": [repair]}, {"text": "repaired"}])
+    driver = play_edits(project, [*EDIT_AND_ANSWER, {"calls": [repair]}, {"text": "repaired"}])
     assert states(driver) == ["started", "failed", "started", "passed"]
     note = driver.chats[2]["messages"][-1]
     assert note["role"] == "user"
@@ -85,7 +82,9 @@ def test_it_runs_and_again_after_each_of_two_repairs_and_the_model_hears_of_the_
 ) -> None:
     gradle(project, "echo broken; exit 1")
     repairs = [write("x = 2\n"), {"text": "now"}, write("x = 3\n"), {"text": "now?"}]
-    driver = play(project, [*EDIT_AND_ANSWER, *repairs, {"text": "it still fails"}, {"text": "never asked"}])
+    driver = play_edits(
+        project, [*EDIT_AND_ANSWER, *repairs, {"text": "it still fails"}, {"text": "never asked"}]
+    )
     assert states(driver) == ["started", "failed"] * 3
     assert [e["meta"]["attempt"] for e in project.of_type("verify")] == [1, 2, 3]
     last = driver.chats[-1]["messages"][-1]
@@ -112,7 +111,7 @@ def test_it_runs_and_again_after_each_of_two_repairs_and_the_model_hears_of_the_
 def test_attempts_can_be_tightened_and_edits_after_the_last_check_are_told(project: Project) -> None:
     project.configure(workflow={"max_verify_attempts": 0})
     gradle(project, "exit 1")
-    driver = play(project, [*EDIT_AND_ANSWER, write("x = 2\n"), {"text": "changed once more"}])
+    driver = play_edits(project, [*EDIT_AND_ANSWER, write("x = 2\n"), {"text": "changed once more"}])
     assert states(driver) == ["started", "failed"]
     (ended,) = of(driver.seen, TurnEnded)
     assert ended.text == "done\n\nchanged once more"
@@ -122,7 +121,9 @@ def test_attempts_can_be_tightened_and_edits_after_the_last_check_are_told(proje
 
 def test_a_model_that_stops_is_not_checked_again(project: Project) -> None:
     gradle(project, "exit 1")
-    driver = play(project, [*EDIT_AND_ANSWER, {"text": "not my change's fault"}, {"text": "never asked"}])
+    driver = play_edits(
+        project, [*EDIT_AND_ANSWER, {"text": "not my change's fault"}, {"text": "never asked"}]
+    )
     assert states(driver) == ["started", "failed"]
     assert "if your change did not cause this, say so and stop" in driver.chats[2]["messages"][-1]["content"]
     assert of(driver.seen, TurnEnded)[0].text == "done\n\nnot my change's fault"
@@ -131,7 +132,7 @@ def test_a_model_that_stops_is_not_checked_again(project: Project) -> None:
 def test_a_failure_from_before_the_first_edit_is_named_as_such(project: Project) -> None:
     gradle(project, "echo 'FAILED tests/test_old.py::test_it - took '$$; exit 1")
     run = {"calls": [{"name": "bash", "arguments": {"command": "./gradlew test"}}]}
-    driver = play(project, [run, *EDIT_AND_ANSWER, {"text": "it failed before"}])
+    driver = play_edits(project, [run, *EDIT_AND_ANSWER, {"text": "it failed before"}])
     assert states(driver) == ["started", "failed"]
     assert "did not cause this" in driver.chats[3]["messages"][-1]["content"]
     assert "not known" not in driver.chats[3]["messages"][-1]["content"]
@@ -142,12 +143,13 @@ def test_a_failure_from_before_the_first_edit_is_named_as_such(project: Project)
 def test_a_failure_that_the_turn_caused_is_named_as_such(project: Project) -> None:
     gradle(project, "test -e app.py && { echo 'FAILED tests/test_new.py::test_it'; exit 1; } || true")
     run = {"calls": [{"name": "bash", "arguments": {"command": "./gradlew test"}}]}
-    driver = play(project, [run, *EDIT_AND_ANSWER, {"text": "I give up"}])
+    driver = play_edits(project, [run, *EDIT_AND_ANSWER, {"text": "I give up"}])
     (told,) = [e.text for e in of(driver.seen, Notice) if e.level == "warning"]
     failed = "Verification failed: `./gradlew test` fails. It passed before this turn's first change."
     assert told == f"{failed} · app.py"
 
 
+@pytest.mark.thorough
 def test_the_answer_before_a_failed_check_is_on_stdout_and_in_the_object(project: Project) -> None:
     gradle(project, "exit 1")
     answers = [{"calls": [WRITE]}, {"text": "app.py:1 sets x."}, {"text": "The check fails."}]
@@ -165,12 +167,12 @@ def test_a_check_that_the_model_ran_and_passed_after_its_last_edit_is_not_run_ag
     gradle(project, "echo run >> runs.log")
     run = {"calls": [{"name": "bash", "arguments": {"command": "./gradlew test --quiet 2>&1"}}]}
     project.configure(approval={"auto_approve_ask": True})
-    driver = play(project, [write("x = 1\n"), run, {"text": "done"}])
+    driver = play_edits(project, [write("x = 1\n"), run, {"text": "done"}])
     assert states(driver) == []
     assert (project.cwd / "runs.log").read_text(encoding="utf-8") == "run\n"
     verification = of(driver.seen, TurnEnded)[0].verification
     assert verification == Verification("passed", "./gradlew test", 1)
-    driver = play(project, [write("1\n", "b.py"), run, write("2\n", "b.py"), {"text": "done"}])
+    driver = play_edits(project, [write("1\n", "b.py"), run, write("2\n", "b.py"), {"text": "done"}])
     assert states(driver) == ["started", "passed"]
 
 
@@ -178,10 +180,12 @@ def test_what_a_command_changed_after_a_passed_check_is_told(project: Project) -
     gradle(project, "true")
     run = {"calls": [{"name": "bash", "arguments": {"command": "./gradlew test"}}]}
     change = {"calls": [{"name": "bash", "arguments": {"command": "echo 'x = 9' > app.py"}}]}
-    driver = play(project, [write("x = 1\n"), run, change, {"text": "done"}], mode="default", can_ask=False)
+    driver = play_edits(
+        project, [write("x = 1\n"), run, change, {"text": "done"}], mode="default", can_ask=False
+    )
     assert of(driver.seen, TurnEnded)[0].verification.status == "not_run"  # nobody to ask: nothing was done
     project.configure(approval={"auto_approve_ask": True})
-    driver = play(project, [write("x = 2\n"), run, change, {"text": "done"}], mode="default")
+    driver = play_edits(project, [write("x = 2\n"), run, change, {"text": "done"}], mode="default")
     verification = of(driver.seen, TurnEnded)[0].verification
     assert (verification.status, verification.changed_since) == ("passed", ["app.py"])
     assert any("app.py" in e.text for e in of(driver.seen, Notice) if e.level == "warning")
@@ -199,7 +203,7 @@ def test_what_a_command_changed_after_a_passed_check_is_told(project: Project) -
 )
 def test_a_fault_of_the_environment_is_not_retried(project: Project, body: str, why: str) -> None:
     gradle(project, body)
-    driver = play(project, [*EDIT_AND_ANSWER, {"text": "ok"}], "do it", "go on")
+    driver = play_edits(project, [*EDIT_AND_ANSWER, {"text": "ok"}], "do it", "go on")
     assert states(driver) == ["started", "gave_up"]
     told = of(driver.seen, VerifyChanged)[-1].text
     assert "best-effort" in told
@@ -212,26 +216,26 @@ def test_a_fault_of_the_environment_is_not_retried(project: Project, body: str, 
 
 def test_a_missing_module_that_the_edit_asks_for_is_the_model_s(project: Project) -> None:
     gradle(project, "echo \"E   ModuleNotFoundError: No module named 'requests'\"; exit 2")
-    driver = play(project, [write("import requests\n"), {"text": "done"}, {"text": "so be it"}])
+    driver = play_edits(project, [write("import requests\n"), {"text": "done"}, {"text": "so be it"}])
     assert states(driver) == ["started", "failed"]
 
 
 def test_without_a_command_that_may_run_it_is_said(project: Project) -> None:
-    driver = play(project, EDIT_AND_ANSWER)
+    driver = play_edits(project, EDIT_AND_ANSWER)
     assert states(driver) == ["skipped"]
     assert "Not verified" in of(driver.seen, VerifyChanged)[0].text
     assert project.of_type("verify")[0]["meta"]["state"] == "skipped"
 
 
 def test_in_chinese_it_is_said_in_the_seed_s_words(project: Project) -> None:
-    driver = play(project, EDIT_AND_ANSWER, lang="zh")
+    driver = play_edits(project, EDIT_AND_ANSWER, lang="zh")
     assert "未执行自动验证" in of(driver.seen, VerifyChanged)[0].text
 
 
 def test_a_configured_command_that_is_not_listed_is_refused_and_said(project: Project) -> None:
     project.configure(workflow={"verify_commands": ["make check", "./gradlew test"]})
     gradle(project, "true")
-    driver = play(project, EDIT_AND_ANSWER)
+    driver = play_edits(project, EDIT_AND_ANSWER)
     assert any("make check" in e.text for e in of(driver.seen, Notice))
     assert states(driver) == ["started", "passed"]
     project.configure(workflow={"verify_commands": ["rm -rf /tmp/nothing"]})
@@ -252,7 +256,7 @@ def test_a_configured_command_that_is_not_listed_is_refused_and_said(project: Pr
 def test_modes(project: Project, mode: Any, text: str, expected: list[str]) -> None:
     project.configure(approval={"auto_approve_ask": True}, workflow={"require_todo_for_complex": False})
     gradle(project, "true")
-    driver = play(project, EDIT_AND_ANSWER, text, mode=mode)
+    driver = play_edits(project, EDIT_AND_ANSWER, text, mode=mode)
     assert states(driver) == expected
 
 
@@ -260,15 +264,17 @@ def test_modes(project: Project, mode: Any, text: str, expected: list[str]) -> N
 def test_documents_alone_are_not_verified(project: Project, path: str) -> None:
     gradle(project, "true")
     call = {"name": "write", "arguments": {"path": path, "content": "x"}}
-    driver = play(project, [{"calls": [call]}, {"text": "done"}])
+    driver = play_edits(project, [{"calls": [call]}, {"text": "done"}])
     assert states(driver) == []
 
 
 def test_off_by_configuration_and_without_edits(project: Project) -> None:
     gradle(project, "true")
-    assert states(play(project, [{"calls": [{"name": "list", "arguments": {}}]}, {"text": "done"}])) == []
+    assert (
+        states(play_edits(project, [{"calls": [{"name": "list", "arguments": {}}]}, {"text": "done"}])) == []
+    )
     project.configure(workflow={"auto_verify_after_edit": False})
-    assert states(play(project, EDIT_AND_ANSWER)) == []
+    assert states(play_edits(project, EDIT_AND_ANSWER)) == []
 
 
 @pytest.mark.parametrize(("answer", "shown"), [("yes", ["started", "passed"]), ("no", [])])
@@ -300,7 +306,7 @@ def test_who_wants_to_be_asked_about_bash_is_asked_about_the_check(
 def test_not_where_bash_is_denied(project: Project) -> None:
     project.configure(permission={"tools": {"bash": "deny"}})
     gradle(project, "true")
-    driver = play(project, EDIT_AND_ANSWER)
+    driver = play_edits(project, EDIT_AND_ANSWER)
     assert states(driver) == []
     assert any("Not verified" in e.text for e in of(driver.seen, Notice))
 
@@ -312,7 +318,7 @@ def test_not_where_bash_is_denied(project: Project) -> None:
 def test_a_refusal_holds_in_every_mode(project: Project, mode: str, text: str, lang: str) -> None:
     project.configure(approval={"auto_approve_ask": True})
     gradle(project, "touch was-run")
-    driver = play(project, EDIT_AND_ANSWER, text, mode=mode, lang=lang)
+    driver = play_edits(project, EDIT_AND_ANSWER, text, mode=mode, lang=lang)
     assert states(driver) == []
     assert not (project.cwd / "was-run").exists()
     said = [e.text for e in of(driver.seen, Notice)]
@@ -327,7 +333,7 @@ def test_a_named_command_that_is_not_listed_is_refused_and_not_replaced(
 ) -> None:
     project.configure(approval={"auto_approve_ask": True})
     gradle(project, "touch was-run")
-    driver = play(project, [*EDIT_AND_ANSWER, {"text": "ok"}], text, "go on", mode=mode)
+    driver = play_edits(project, [*EDIT_AND_ANSWER, {"text": "ok"}], text, "go on", mode=mode)
     assert states(driver) == ["skipped"]
     assert (
         "nothing was checked: `make check` does not run by itself"
@@ -342,7 +348,7 @@ def test_a_named_command_that_is_not_listed_is_refused_and_not_replaced(
 def test_the_person_s_configuration_adds_to_the_list(project: Project) -> None:
     project.configure(workflow={"verify_allow": ["make check"]})
     project.write(".venv/bin/make", "#!/bin/sh\necho own make $*\n").chmod(0o755)
-    driver = play(project, EDIT_AND_ANSWER, "set x and verify with `make check`")
+    driver = play_edits(project, EDIT_AND_ANSWER, "set x and verify with `make check`")
     assert states(driver) == ["started", "passed"]
     assert "own make check" in project.of_type("verify")[0]["content"]
 
@@ -351,7 +357,7 @@ def test_the_person_s_configuration_adds_to_the_list(project: Project) -> None:
 def test_the_project_s_own_tools_come_first(project: Project, directory: str) -> None:
     project.write("pyproject.toml", "")
     project.write(f"{directory}/pytest", "#!/bin/sh\necho own pytest $*\n").chmod(0o755)
-    play(project, EDIT_AND_ANSWER)
+    play_edits(project, EDIT_AND_ANSWER)
     assert "own pytest -q" in project.of_type("verify")[0]["content"]
 
 
@@ -360,7 +366,7 @@ def test_a_sub_project_s_check_runs_in_its_directory(project: Project) -> None:
     project.write("backend/pyproject.toml", "")
     project.write("backend/.venv/bin/pytest", "#!/bin/sh\npwd\n").chmod(0o755)
     edit = {"name": "write", "arguments": {"path": "backend/app/main.py", "content": "x = 1\n"}}
-    driver = play(project, [{"calls": [edit]}, {"text": "done"}])
+    driver = play_edits(project, [{"calls": [edit]}, {"text": "done"}])
     (verify,) = project.of_type("verify")
     assert verify["meta"]["command"] == "cd backend && pytest -q"
     assert verify["content"].endswith("/backend")
@@ -373,7 +379,7 @@ def test_in_auto_edit_the_model_runs_listed_commands_unasked(project: Project, r
     run = {"calls": [{"name": "bash", "arguments": {"command": " ./gradlew test "}}]}
     other = {"calls": [{"name": "bash", "arguments": {"command": "./gradlew test; touch other"}}]}
     text = "look, but don't run the tests" if refused else "look"
-    play(project, [run, other, {"text": "done"}], text)
+    play_edits(project, [run, other, {"text": "done"}], text)
     assert (project.cwd / "was-run").exists() is not refused
     assert not (project.cwd / "other").exists()
 

@@ -14,8 +14,8 @@ from coder import run_agent
 from coder.engine.joining import Joiner
 from coder.protocol.events import Content, Failed, Notice, Thought, TurnEnded
 from kit import Chaos, ScriptedServer
-from kit.driving import Project, drive, of
-from kit.wire import play
+from kit.calls import step
+from kit.driving import Project, drive, of, play
 
 
 def joined(before: str, after: str, size: int = 0) -> str:
@@ -84,6 +84,7 @@ def test_all_parts_are_the_answer(project: Project) -> None:
     assert [e["content"] for e in project.of_type("assistant")] == [part["text"] for part in PARTS]
 
 
+@pytest.mark.thorough
 def test_stdout_json_and_sdk_hold_all_parts(project: Project) -> None:
     with ScriptedServer([*PARTS, *PARTS, *PARTS]) as server:
         plain = project.coder("--once", "go", url=server.url)
@@ -150,6 +151,25 @@ def test_a_filtered_answer_is_told_and_not_asked_for_again(project: Project, rea
     assert len(driver.chats) == 1
     assert of(driver.seen, TurnEnded)[0].finish_reason == reason
     assert any("content filter" in e.text for e in of(driver.seen, Notice) if e.level == "warning")
+
+
+def test_calls_of_a_filtered_answer_are_not_run_and_that_is_told(project: Project) -> None:
+    filtered = {**step("write", path="a.txt", content="x"), "finish": "content_filter"}
+    driver = play(project, [filtered, {"text": "So be it."}], ["go"], mode="yolo")
+    assert not (project.cwd / "a.txt").exists()
+    assert any("its calls were not run" in e.text for e in of(driver.seen, Notice))
+    assert "content filter" in driver.chats[1]["messages"][-1]["content"]
+
+
+@pytest.mark.parametrize(("next_speaker", "asked"), [("auto", 2), ("off", 1)])
+def test_a_call_that_the_server_could_not_read_is_asked_for_again_or_told(
+    project: Project, next_speaker: str, asked: int
+) -> None:
+    project.configure(runtime={"next_speaker": next_speaker})
+    bad = {"text": "I write the file.", "finish": "malformed_function_call"}
+    driver = play(project, [bad, {"text": "Done."}], ["go"])
+    assert len(driver.chats) == asked
+    assert any("could not read" in e.text for e in of(driver.seen, Notice)) == (asked == 1)
 
 
 def test_an_answer_filtered_at_its_start_fails(project: Project) -> None:

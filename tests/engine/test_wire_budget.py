@@ -11,8 +11,8 @@ from coder.protocol.events import CommandDone, Failed, Notice, StateChanged, Tur
 from coder.protocol.ops import Cancel, UserInput
 from coder.protocol.usage import Usage
 from kit import Chaos, ScriptedServer
-from kit.driving import Driver, Project, drive, of
-from kit.wire import asides, by_place, main_chats, play, prompt_tokens, words
+from kit.driving import Driver, Project, drive, of, play
+from kit.wire import by_place, main_chats, prompt_tokens, side_requests, words
 
 LIST = {"name": "list", "arguments": {}}
 OPEN = "tell me about the history of this repository and its main authors"
@@ -50,7 +50,7 @@ def test_the_engines_own_questions_are_on_the_account_of_their_turn(project: Pro
             {"text": "ok", "usage": usage(1_000)},
         ],
         routing={"text": "SIMPLE", "usage": usage(100)},
-        speaker={"text": "MODEL", "usage": usage(200)},
+        next_speaker={"text": "MODEL", "usage": usage(200)},
         summary={"text": "short", "usage": usage(500, 50)},
     )
     driver = play(project, script, [OPEN, "hi"], model="auto")
@@ -106,18 +106,18 @@ def test_what_tools_added_since_the_last_count_is_in_the_estimate(project: Proje
     assert session.budget.spent <= limit
 
 
-@pytest.mark.parametrize("place", ["routing", "speaker", "summary"])
+@pytest.mark.parametrize("place", ["routing", "next_speaker", "summary"])
 def test_a_question_of_the_engine_that_would_pass_it_is_not_asked(project: Project, place: str) -> None:
     configure(project, max_usd=1.0)
     almost = usage(99_999)  # one more token is one too many
     main: list[dict[str, Any]] = [{"text": words(1_800) + " Let me look.", "usage": almost}, {"text": "ok"}]
     driver = play(
         project,
-        by_place(main, speaker={"text": "MODEL"}, routing={"text": "SIMPLE"}),
+        by_place(main, next_speaker={"text": "MODEL"}, routing={"text": "SIMPLE"}),
         ["hi", OPEN],
         model="auto",
     )
-    assert asides(driver, place) == []
+    assert side_requests(driver, place) == []
     assert len(main_chats(driver)) == 1
     assert [e.status for e in of(driver.seen, TurnEnded)] == ["ok", "error"]
     assert of(driver.seen, Failed)[-1].code == "budget"
@@ -163,7 +163,7 @@ def test_a_subagents_money_is_its_parents_also_after_a_resume(project: Project) 
         {"calls": [task], "usage": usage(1_000)},
         {"text": "end", "usage": usage(1_000)},
     ]
-    script = by_place([answer] * 9, speaker={"text": "USER", "usage": usage(300)})
+    script = by_place([answer] * 9, next_speaker={"text": "USER", "usage": usage(300)})
     driver = play(project, script, ["go"], mode="yolo", preset="yolo")
     total = (1_000 + 2_000 + 300 + 1_000) * 10 / 1e6
     assert spent(project) == [pytest.approx(total)]
@@ -237,18 +237,25 @@ def test_a_limit_for_a_model_without_a_price_is_said_at_once(project: Project) -
     configure(project)
     driver = play(project, [{"text": "ok"}] * 2, ["/budget 2", "hi", "/budget off"], model="unpriced")
     said = [event.text for event in of(driver.seen, CommandDone)]
-    assert "no price for unpriced" in said[0]
-    assert not [e for e in of(driver.seen, Notice) if "no price" in e.text]  # it has been said
+    assert said[0].startswith("Not set: there is no price for unpriced")
+    assert driver.engine.agent.session.budget.limit is None
+    assert not [e for e in of(driver.seen, Notice) if "no price" in e.text]  # none is to be kept
     assert "not counting unpriced (no price" in said[1]
     routed = play(project, [], ["/budget 2"], model="auto")
     assert "no price" not in of(routed.seen, CommandDone)[0].text  # both of its models have one
     project.configure(budget={"prices": {}}, routing={"fast": "small", "strong": "big"})
     routed = play(project, [], ["/budget 2", "/status"], model="auto")
     told, status = (event.text for event in of(routed.seen, CommandDone))
-    assert "no price for small" in told
-    assert "no price for big" in told
+    assert "Not set: there is no price for small, big" in told
     (line,) = (line for line in status.split("\n") if line.startswith("budget"))
-    assert "no price for big" in line
+    assert "not counting small, big (no price" in line
+    project.configure(
+        budget={"prices": {"big": {"input": 1, "output": 1}}}, routing={"fast": "small", "strong": "big"}
+    )
+    routed = play(project, [], ["/budget 2"], model="auto")
+    (told,) = (event.text for event in of(routed.seen, CommandDone))
+    assert "of 2.00 USD" in told
+    assert "no price for small" in told
 
 
 def test_more_cached_tokens_than_there_were_are_not_charged(project: Project) -> None:

@@ -16,8 +16,8 @@ from coder.record.log import read_log
 from coder.record.replay import replay
 from kit import ScriptedServer
 from kit.calls import read
-from kit.driving import Driver, Project, of
-from kit.wire import asides, by_place, grows, main_chats, play, prompt_tokens, words
+from kit.driving import Driver, Project, of, play
+from kit.wire import by_place, grows, main_chats, prompt_tokens, side_requests, words
 
 HEADINGS = (
     "## Goal",
@@ -36,13 +36,14 @@ def configure(project: Project, window: int, **sections: Any) -> None:
     project.configure(workflow={"require_todo_for_complex": False}, runtime=runtime, **sections)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("threshold", [0.5, 0.7, 0.9])
 def test_at_its_share_of_the_window_and_not_before(project: Project, threshold: float) -> None:
     window = 12_000
     configure(project, window, compaction={"threshold": threshold})
     turns = [{"text": words(150, f"t{n}x")} for n in range(40)]
     driver = play(project, by_place(turns, summary=SHORT), [f"go {n}" for n in range(30)])
-    first = driver.chats.index(asides(driver, "summary")[0])
+    first = driver.chats.index(side_requests(driver, "summary")[0])
     sizes = [prompt_tokens(chat) for chat in driver.chats[:first]]
     assert sizes == sorted(sizes)
     step = sizes[-1] - sizes[-2]
@@ -54,7 +55,7 @@ def test_the_newest_share_stays_word_for_word(project: Project) -> None:
     configure(project, 12_000)
     turns = [{"text": words(150, f"t{n}x")} for n in range(40)]
     driver = play(project, by_place(turns, summary=SHORT), [f"go {n}" for n in range(20)])
-    at = driver.chats.index(asides(driver, "summary")[0])
+    at = driver.chats.index(side_requests(driver, "summary")[0])
     before, after = driver.chats[at - 1]["messages"], driver.chats[at + 1]["messages"]
     assert after[1]["content"].startswith(SUMMARY_HEAD)
     kept = after[2:-1]
@@ -72,7 +73,7 @@ def test_the_summary_is_asked_for_in_a_fixed_structure_and_without_tools(project
     driver = play(
         project, by_place([{"text": words(900)}] * 2 + [{"text": "ok"}], summary=SHORT), ["a", "b", "c"]
     )
-    (request,) = asides(driver, "summary")
+    (request,) = side_requests(driver, "summary")
     assert "tools" not in request
     instruction = request["messages"][0]["content"]
     assert [line for line in instruction.splitlines() if line.startswith("##")] == list(HEADINGS)
@@ -100,7 +101,7 @@ def test_a_message_nobody_has_answered_is_kept_whole_however_long(project: Proje
     driver = play(
         project, by_place([{"text": words(1_800)}, {"text": "I see"}], summary=SHORT), ["hi", pasted]
     )
-    assert len(asides(driver, "summary")) == 1
+    assert len(side_requests(driver, "summary")) == 1
     last = main_chats(driver)[-1]["messages"]
     assert last[-1]["content"].startswith(pasted)
     assert last[1]["content"].startswith(SUMMARY_HEAD)
@@ -137,6 +138,7 @@ def test_a_request_longer_than_anybody_types_is_carried_with_its_middle_left_out
     assert path.read_text(encoding="utf-8").startswith(request)
 
 
+@pytest.mark.thorough
 def test_the_ledger_holds_what_no_summary_says(project: Project) -> None:
     configure(project, 100_000)
     project.write("seen.py", "x = 1\n")
@@ -194,6 +196,7 @@ def test_the_ledger_holds_what_no_summary_says(project: Project) -> None:
     assert driver.engine.agent.session.ledger.whole_text() in messages[1]["content"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("word", ["文件", "file", "🙂"], ids=["chinese", "english", "emoji"])
 def test_neither_ledger_nor_request_for_a_summary_outgrows_the_window(project: Project, word: str) -> None:
     window = 12_000
@@ -244,7 +247,7 @@ def test_what_did_not_help_is_not_tried_again_at_once(project: Project) -> None:
     driver = play(project, script, ["hi", words(2_600, "p")])
     assert of(driver.seen, TurnEnded)[-1].text == "end"
     assert all(prompt_tokens(chat) > 7_000 for chat in main_chats(driver)[1:])
-    assert len(asides(driver, "summary")) == 1
+    assert len(side_requests(driver, "summary")) == 1
 
 
 def test_shortened_outputs_can_be_read_whole_page_by_page(project: Project) -> None:
@@ -292,7 +295,7 @@ def test_a_newest_result_that_is_too_long_is_shortened_and_not_summarised_away(p
     assert last[-1]["role"] == "tool"
     assert "line 0 of the file" in last[-1]["content"]
     assert "characters left out" in last[-1]["content"]
-    assert asides(driver, "summary") == []
+    assert side_requests(driver, "summary") == []
 
 
 def test_after_it_the_model_is_told_again_what_messages_had_told_it(project: Project) -> None:
@@ -312,7 +315,7 @@ def test_the_summary_comes_from_the_model_in_use_and_another_where_that_one_cann
     gone = {"status": 402, "body": {"error": {"message": "insufficient_quota"}}}
     main = [{"text": words(900)}, {"text": words(900, "x")}, {"text": "ok"}, {"text": "ok"}]
     driver = play(project, by_place(main, summary=[gone, SHORT, SHORT]), ["hi", "hi", "fix it"], model="auto")
-    assert [c["model"] for c in asides(driver, "summary")] == ["big", "small"]
+    assert [c["model"] for c in side_requests(driver, "summary")] == ["big", "small"]
     assert main_chats(driver)[-1]["model"] == "small"  # for the rest of the prompt
     assert len([e for e in of(driver.seen, Notice) if "takes over" in e.text]) == 1
 
@@ -332,7 +335,7 @@ def test_who_is_asked_for_a_summary_between_turns(
     first = play(project, [{"text": words(300)}, {"text": words(300)}], ["hi", "hi"])
     session = first.engine.agent.session.id
     driver = play(project, by_place([{"text": "ok"}], summary=SHORT), inputs, resume=session, model=chosen)
-    (request,) = asides(driver, "summary")
+    (request,) = side_requests(driver, "summary")
     assert request["model"] == asked
 
 
@@ -356,7 +359,7 @@ def test_where_less_does_not_help_or_is_not_wanted_the_turn_says_why(project: Pr
     driver = play(project, by_place(main, summary=SHORT), ["a", "b", "c"])
     assert of(driver.seen, TurnEnded)[-1].status == "prompt_limit"
     assert "too long" in of(driver.seen, Failed)[0].text
-    assert len(asides(driver, "summary")) == (1 if auto else 0)
+    assert len(side_requests(driver, "summary")) == (1 if auto else 0)
 
 
 def test_an_earlier_summary_goes_into_the_next_one(project: Project) -> None:
@@ -364,7 +367,7 @@ def test_an_earlier_summary_goes_into_the_next_one(project: Project) -> None:
     turns = [{"text": words(700, f"t{n}x")} for n in range(8)]
     summaries = [{"text": f"## Goal\nsummary number {n}"} for n in range(9)]
     driver = play(project, by_place(turns, summary=summaries), [f"go {n}" for n in range(7)])
-    second = asides(driver, "summary")[1]
+    second = side_requests(driver, "summary")[1]
     assert "summary number 0" in second["messages"][1]["content"]
     assert second["messages"][1]["content"].count("<ledger>") == 0
 
@@ -387,7 +390,7 @@ def test_a_failing_summary_leaves_the_conversation_as_it_was(project: Project) -
     main = [{"text": words(900)}, {"text": words(600, "x")}, {"text": "end"}]
     driver = play(project, by_place(main, summary=gone), ["first", "second", "third"])
     before, after = main_chats(driver)[-2:]
-    assert len(asides(driver, "summary")) == 1
+    assert len(side_requests(driver, "summary")) == 1
     assert grows(before, after)
     told = [e.text for e in of(driver.seen, Notice) if "as it was" in e.text]
     assert len(told) == 1

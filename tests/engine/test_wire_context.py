@@ -12,8 +12,8 @@ from coder.context.prompt import ROLE
 from coder.context.tokens import TokenCounter
 from coder.engine.guards import LOOP_NOTE
 from coder.protocol.events import Citation, CommandDone, Failed, MaxSessionTurns, TurnEnded
-from kit.driving import Project, of
-from kit.wire import asked, by_place, grows, main_chats, place_of, play, words
+from kit.driving import Project, of, play
+from kit.wire import asked, by_place, grows, main_chats, place_of, words
 
 LIST = {"name": "list", "arguments": {}}
 
@@ -112,9 +112,10 @@ def test_where_the_tokens_go(project: Project, lang: str, labels: list[str]) -> 
     driver = play(project, script, ["hi", "/context", "/compact", "/context"], lang=lang)
     shown, _, compacted = (event.text for event in of(driver.seen, CommandDone))
     head, *rows = shown.splitlines()
-    figures = [int(row.split()[0]) for row in rows if row.split()[0].isdecimal()]
+    first = [row.split()[0].replace(",", "") for row in rows]
+    figures = [int(word) for word in first if word.isdecimal()]
     assert len(figures) == len(rows) - 1  # the last tells what was cached
-    assert str(sum(figures)) in head
+    assert f"{sum(figures):,}" in head
     assert figures == sorted(figures, reverse=True)
     for label in labels:
         assert label in shown, label
@@ -127,7 +128,7 @@ def test_requests_carry_the_prompts_id_and_so_does_the_record(project: Project) 
     script = by_place(
         [{"calls": [LIST]}, {"text": "Let me look further."}, {"text": words(1_800)}, {"text": "ok"}],
         routing={"text": "SIMPLE"},
-        speaker={"text": "MODEL"},
+        next_speaker={"text": "MODEL"},
         summary={"text": "short"},
     )
     requests = asked(project, script, [open_question, "hi"], model="auto")
@@ -137,7 +138,7 @@ def test_requests_carry_the_prompts_id_and_so_does_the_record(project: Project) 
         ("routing", first),
         ("main", first),
         ("main", first),
-        ("speaker", first),
+        ("next_speaker", first),
         ("main", first),
         ("summary", second),
         ("main", second),

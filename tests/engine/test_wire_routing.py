@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from coder.protocol.events import Failed, Notice, StateChanged, TurnEnded
-from kit.driving import Driver, Project, of
-from kit.wire import asides, by_place, main_chats, play, words
+from kit.driving import Driver, Project, of, play
+from kit.wire import by_place, main_chats, side_requests, words
 
 LIST = {"name": "list", "arguments": {}}
 OPEN = "tell me about the history of this repository and its main authors"
@@ -41,9 +41,9 @@ def test_what_the_classifier_says(project: Project, said: str, model: str) -> No
     configure(project)
     driver = play(project, by_place([{"text": "ok"}], routing={"text": said}), [OPEN])
     assert driver.chats  # without `auto` there is nothing to classify
-    assert asides(driver, "routing") == []
+    assert side_requests(driver, "routing") == []
     driver = play(project, by_place([{"text": "ok"}], routing={"text": said}), [OPEN], model="auto")
-    (question,) = asides(driver, "routing")
+    (question,) = side_requests(driver, "routing")
     assert question["model"] == "small"
     assert "tools" not in question
     assert question["messages"][1]["content"] == OPEN
@@ -54,7 +54,7 @@ def test_the_choice_holds_through_calls_checks_and_continuations(project: Projec
     configure(project, runtime={"next_speaker": "always"})
     script = by_place(
         [{"calls": [LIST]}, {"text": "half", "finish": "length"}, {"text": "done"}, {"text": "ok"}],
-        speaker={"text": "USER"},
+        next_speaker={"text": "USER"},
     )
     driver = play(project, script, ["fix the parser", "hi"], model="auto")
     assert models(driver) == ["big", "big", "big", "big", "small", "small"]
@@ -140,7 +140,7 @@ class TestNextSpeaker:
         ],
     )
     def test_what_the_check_says(self, project: Project, said: str, goes_on: bool) -> None:
-        script = by_place([{"text": "Let me look."}, {"text": "Done."}], speaker={"text": said})
+        script = by_place([{"text": "Let me look."}, {"text": "Done."}], next_speaker={"text": said})
         driver = play(project, script, ["go"])
         assert of(driver.seen, TurnEnded)[0].text == ("Done." if goes_on else "Let me look.")
 
@@ -166,7 +166,7 @@ class TestNextSpeaker:
 
     def test_the_question_is_about_the_answers_end(self, project: Project) -> None:
         answer = f"{words(3_000)} Now I will run the tests:"
-        driver = play(project, by_place([{"text": answer}], speaker={"text": "USER"}), ["go"])
-        (question,) = asides(driver, "speaker")
+        driver = play(project, by_place([{"text": answer}], next_speaker={"text": "USER"}), ["go"])
+        (question,) = side_requests(driver, "next_speaker")
         assert question["messages"][1]["content"].endswith("Now I will run the tests:")
         assert len(question["messages"][1]["content"]) <= 2_000

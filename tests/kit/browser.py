@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
@@ -29,7 +30,8 @@ _CODES = {"Enter": 13, "Escape": 27, "ArrowUp": 38, "ArrowDown": 40}  # without 
 
 
 class Browser:
-    """`with Browser(directory) as page:`; `failures` are errors of scripts and of the content policy."""
+    """One process for many pages, one open at a time: `with browser.page():`. `failures` are errors of its
+    scripts and of the content policy."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -57,13 +59,22 @@ class Browser:
         os.close(theirs_in)
         os.close(theirs_out)
         self._session = ""
-        targets = self.send("Target.getTargets")["targetInfos"]
-        page = next(target for target in targets if target["type"] == "page")
-        attached = self.send("Target.attachToTarget", targetId=page["targetId"], flatten=True)
-        self._session = attached["sessionId"]
+        return self
+
+    @contextlib.contextmanager
+    def page(self) -> Iterator[Self]:
+        """A page in a profile of its own, which shares nothing with those before it."""
+        profile = self.send("Target.createBrowserContext")["browserContextId"]
+        page = self.send("Target.createTarget", url="about:blank", browserContextId=profile)["targetId"]
+        self.failures, self.requests = [], []
+        self._session = self.send("Target.attachToTarget", targetId=page, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.send(f"{domain}.enable")
-        return self
+        try:
+            yield self
+        finally:
+            self._session = ""
+            self.send("Target.disposeBrowserContext", browserContextId=profile)
 
     def __exit__(self, *_: object) -> None:
         self._session = ""
@@ -99,6 +110,8 @@ class Browser:
             self._left += data
         raw, _, self._left = self._left.partition(b"\0")
         message: dict[str, Any] = json.loads(raw)
+        if not self._session or message.get("sessionId") != self._session:
+            return message  # of the browser, or of a page that was closed
         match message.get("method"):
             case "Runtime.exceptionThrown":
                 self.failures.append(json.dumps(message["params"]["exceptionDetails"])[:500])

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+ANSWERS = [{"text": f"answer {n}"} for n in range(20)]  # for tests to which the words do not matter
 
-def call(name: str, /, **arguments: Any) -> dict[str, Any]:
-    return {"name": name, "arguments": arguments}
+
+def call(name: str, call_id: str = "", /, **arguments: Any) -> dict[str, Any]:
+    made = {"name": name, "arguments": arguments}
+    return {**made, "id": call_id} if call_id else made
 
 
 def bash(command: str, **more: Any) -> dict[str, Any]:

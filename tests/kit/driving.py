@@ -19,7 +19,9 @@ from coder.model.scripted import ScriptedServer
 from coder.protocol.events import AnyEvent, ApprovalRequested, InputDone, ToolCallChanged
 from coder.protocol.in_words import in_words
 from coder.protocol.ops import AnyOp, ApprovalReply, UserInput
+from kit.chaos import Chaos
 from kit.fork_server import FORK_SERVER
+from kit.validity import check_conversation
 
 Event = dict[str, Any]
 
@@ -182,15 +184,21 @@ class Driver:
 
 
 def drive(
-    project: Project, url: str, inputs: Sequence[str], *, resume: str | None = None, **options: Any
+    project: Project,
+    url: str,
+    inputs: Sequence[str],
+    *,
+    resume: str | None = None,
+    answer: Answerer | None = None,
+    **options: Any,
 ) -> Driver:
-    """Send the inputs one after the other in a session, and close it."""
+    """Send the inputs one after the other in a session, and close it; approvals are answered by `answer`."""
 
     async def run() -> Driver:
         driver = Driver(project, url, **options)
         driver.start(resume)
         for text in inputs:
-            await driver.send(text)
+            await driver.send(text, answer)
         await driver.close()
         return driver
 
@@ -216,11 +224,14 @@ def processes() -> list[int]:
     return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
 
 
-def play(project: Project, script: list[Any], inputs: list[str], **options: Any) -> Driver:
-    """These inputs against a scripted model; the driver that went through them has its requests."""
-    with ScriptedServer(script) as server:
+def play(project: Project, script: Sequence[Any], inputs: Sequence[str] = ("go",), **options: Any) -> Driver:
+    """These inputs in a session with a scripted model; its requests, all of them valid conversations, are in
+    the driver's `chats`."""
+    with Chaos(script) as server:
         driver = drive(project, server.url, inputs, **options)
         driver.chats = server.chats
+    for chat in driver.chats:
+        check_conversation(chat["messages"])
     return driver
 
 

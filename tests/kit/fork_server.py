@@ -153,7 +153,9 @@ def _import_everything() -> None:
 
 
 def _use_what_is_made_at_first_use() -> None:
-    """Third parties' packages, and regular expressions."""
+    """Third parties' packages, regular expressions, and the tokenizer's tables."""
+    from coder.config.models import DEFAULT_TOKENIZER
+    from coder.context.tokens import TokenCounter
     from coder.engine.continuation import announces
     from coder.engine.verify.claims import claim_in
     from coder.engine.verify.words import asked_for
@@ -164,6 +166,7 @@ def _use_what_is_made_at_first_use() -> None:
 
     markdown_rows(Block("A *word* and `code`.\n", "prose"), 80, Carried())
     code_lines(["x = 1  # y"], "python", CodeState())
+    TokenCounter(DEFAULT_TOKENIZER).count("Antidisestablishmentarianism, and shorter words.")
     announces("It is done. I will look now.")
     claim_in("All 3 tests pass.")
     asked_for("Fix it, please. Verify it with `pytest -q`.")

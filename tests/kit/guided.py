@@ -28,6 +28,14 @@ class AddTest(unittest.TestCase):
 FIXED = CALC.replace("-", "+")
 
 
+def small_project(root: Path) -> Path:
+    """A directory with the faulty program alone."""
+    place = root / "work"
+    place.mkdir()
+    (place / "calc.py").write_text(CALC)
+    return place
+
+
 def said(*actions: dict[str, Any] | str) -> list[dict[str, Any]]:
     return [{"text": one if isinstance(one, str) else json.dumps(one)} for one in actions]
 

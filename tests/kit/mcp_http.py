@@ -67,8 +67,8 @@ class Exchange:
 class HttpServer:
     """`on` says what is done instead of an answer, by RPC method, `GET` or `DELETE`."""
 
-    def __init__(self, era: str = "legacy", *, events: bool = False, session: str = "s-1") -> None:
-        self.era = era
+    def __init__(self, protocol: str = "legacy", *, events: bool = False, session: str = "s-1") -> None:
+        self.protocol = protocol
         self.events = events  # answer as an event stream
         self.session = session
         self.tools: list[Json] = [ECHO]
@@ -133,7 +133,7 @@ class HttpServer:
             self.say(exchange, self._result(exchange))
 
     async def _keep_open(self, exchange: Exchange) -> None:
-        if self.era != "legacy":
+        if self.protocol != "legacy":
             exchange.body(405)
             return
         exchange.stream()
@@ -156,7 +156,7 @@ class HttpServer:
         if not both <= {part.strip() for part in headers.get("accept", "").split(",")}:
             return 406, ""
         meta = (message.get("params") or {}).get("_meta", {})
-        if self.era == "modern":
+        if self.protocol == "modern":
             version = meta.get(f"{META}protocolVersion")
             name = (message.get("params") or {}).get("name")
             fits = (
@@ -209,8 +209,8 @@ async def _read(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> E
 
 
 @asynccontextmanager
-async def http_server(era: str = "legacy", **more: Any) -> AsyncGenerator[HttpServer, None]:
-    server = HttpServer(era, **more)
+async def http_server(protocol: str = "legacy", **more: Any) -> AsyncGenerator[HttpServer, None]:
+    server = HttpServer(protocol, **more)
     await server.start()
     try:
         yield server

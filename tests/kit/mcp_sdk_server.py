@@ -1,4 +1,4 @@
-"""A server made with the official SDK, which speaks both eras: what the client must get along with.
+"""A server made with the official SDK, of the legacy and the modern protocol: our client must work with it.
 
 Run as a program: `python mcp_sdk_server.py stdio`, or `http PORT`.
 """

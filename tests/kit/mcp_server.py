@@ -1,11 +1,11 @@
 """An MCP server on stdio in plain Python, for tests: it starts in 30 ms and misbehaves where it is told to.
 
-Run as a program: `python mcp_server.py '{"era": "legacy", …}'`. It speaks the protocol by itself and shares
-no code with the client under test. The keys of its one argument:
+Run as a program: `python mcp_server.py '{"protocol": "legacy", …}'`. It speaks the protocol by itself and
+shares no code with the client under test. The keys of its one argument:
 
-- `era`: `legacy`, `modern` or `both`; `version`: the one it chooses in a handshake
+- `protocol`: `legacy`, `modern` or `both`; `version`: the one it chooses in a handshake
 - `on`: {method: what it does instead}: `hang`, `die`, `garbage`, `error`, `invalid`, `huge`, `eof`, `deaf`
-- `on_unknown`: the same for methods that its era does not have (an error otherwise)
+- `on_unknown`: the same for methods that its protocol does not have (an error otherwise)
 - `tools`, `page`: what `tools/list` gives, and how many a page; `cursor`: one that it gives for ever
 - `banner`: lines on stdout before anything else; `stderr`: on stderr; `stubborn`: it does not go when told
 - `leaves`: it is gone as soon as it has listed its tools
@@ -37,7 +37,7 @@ class Server:
 
     def __init__(self, told: Json) -> None:
         self.told = told
-        self.era = told.get("era", "legacy")
+        self.protocol = told.get("protocol", "legacy")
         self.lock = threading.Lock()
         self.cancelled: list[object] = []
         self.heard: list[Json] = []  # all that the client wrote
@@ -77,8 +77,8 @@ class Server:
 
     def speaks(self, method: str) -> bool:
         if method == "initialize":
-            return bool(self.era != "modern")
-        return bool(method not in ("server/discover", "subscriptions/listen") or self.era != "legacy")
+            return bool(self.protocol != "modern")
+        return bool(method not in ("server/discover", "subscriptions/listen") or self.protocol != "legacy")
 
     def misbehave(self, how: str, message: Json) -> bool:
         if how == "die":
@@ -207,7 +207,7 @@ class Server:
         os._exit(args.get("status", 7))
 
     def call_change(self, message: Json, args: Json) -> None:
-        if self.era == "legacy" or self.listening is not None:
+        if self.protocol == "legacy" or self.listening is not None:
             params = {"_meta": {f"{META}subscriptionId": self.listening}}
             self.say({"method": "notifications/tools/list_changed", "params": params})
         self.told["tools"] = [{**ECHO, "name": "new"}]

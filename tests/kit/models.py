@@ -1,4 +1,4 @@
-"""Talking to a `ChatModel` from a test."""
+"""Asking a `ChatModel` from a test, and one in memory."""
 
 from __future__ import annotations
 

@@ -22,7 +22,8 @@ from coder.protocol.ops import ApprovalReply, Cancel, UserInput
 from coder.servers.acp.updates import Updates
 from coder.texts import Texts
 from kit import Chaos, ScriptedServer
-from kit.driving import Driver, Project, drive
+from kit.calls import call, step
+from kit.driving import Driver, Project, drive, play
 from kit.wire import by_place
 
 RECORDS = sorted((Path(__file__).parents[1] / "record" / "fixtures" / "old_records").glob("*.jsonl"))
@@ -35,18 +36,9 @@ SQUARE = (
 SERVER = str(Path(__file__).parent / "tool_server.py")
 
 
-def call(tool: str, **arguments: Any) -> dict[str, Any]:
-    return {"name": tool, "arguments": arguments}
-
-
-def one(tool: str, **arguments: Any) -> dict[str, Any]:
-    """An answer of one call."""
-    return {"calls": [call(tool, **arguments)]}
-
-
-def play(project: Project, script: list[Any], *inputs: str, **options: Any) -> str:
-    with ScriptedServer(script) as server:
-        driver = drive(project, server.url, inputs, **{"mode": "yolo", "preset": "yolo", **options})
+def record(project: Project, script: list[Any], *inputs: str, **options: Any) -> str:
+    """A session in which nothing is asked; its id."""
+    driver = play(project, script, inputs, **{"mode": "yolo", "preset": "yolo", **options})
     return driver.engine.agent.session.id
 
 
@@ -66,27 +58,27 @@ def work(project: Project) -> None:
         {
             "text": "I look.",
             "reasoning": "What is there?",
-            **one("read_file", file_path="a.txt"),
+            **step("read_file", file_path="a.txt"),
             "usage": usage,
         },
         {"calls": [call("list"), call("glob", pattern="*.txt"), call("grep", pattern="two")]},
-        one("write", path="made/new.txt", content="hello\n"),
-        one("edit", path="a.txt", old_string="three", new_string="3"),
-        one("patch", patch=patch, dry_run=True),
-        one("patch", patch=patch),
+        step("write", path="made/new.txt", content="hello\n"),
+        step("edit", path="a.txt", old_string="three", new_string="3"),
+        step("patch", patch=patch, dry_run=True),
+        step("patch", patch=patch),
         {"calls": [call("bash", command="echo out; echo err >&2; exit 3"), call("read", path="missing.txt")]},
         {"calls": [call("skill", action="list"), call("skill", action="load", name="pottery")]},
         {"calls": [call("todoread"), call("nonsense", x=1), call("save_memory", fact="Tea at four.")]},
-        one("todowrite", todos=[{"content": "write the tests", "status": "completed"}]),
+        step("todowrite", todos=[{"content": "write the tests", "status": "completed"}]),
         {"text": "All four are done.", "usage": {**usage, "prompt_tokens_details": {"cached_tokens": 600}}},
-        one("write", path="a.txt", content="other\n"),
+        step("write", path="a.txt", content="other\n"),
         {"text": "Changed."},
         {"text": "Nothing more."},
     ]
     task = (
         "Please do this:\n1. write the tests\n2. implement the parser\n3. refactor the lexer\n4. document it"
     )
-    play(project, script, task, "change a.txt", "!echo mine; exit 2", "/undo", "/redo", "/status",
+    record(project, script, task, "change a.txt", "!echo mine; exit 2", "/undo", "/redo", "/status",
          "/nonsense", "/mode plan", "/budget 5", "/budget off", "/loop off", "and now?")  # fmt: skip
 
 
@@ -112,23 +104,23 @@ def asking(project: Project) -> None:
 
     script = [
         {"calls": [call("write", path="y.txt", content="y\n"), call("write", path="n.txt", content="n\n")]},
-        one("bash", command="touch t.txt"),
+        step("bash", command="touch t.txt"),
         {"text": "As you wish."},
         {"text": "again", "calls": [call("write", path="z.txt", content="z\n"), call("list")]},
     ]
     with ScriptedServer(script) as server:
         asyncio.run(scenario(server.url))
-    play(
+    record(
         project,
-        [one("write", path="n.txt", content="n\n"), {"text": "no"}],
+        [step("write", path="n.txt", content="n\n"), {"text": "no"}],
         "go",
         mode="default",
         preset="balanced",
     )
     project.configure(approval={"interactive": False})
-    play(
+    record(
         project,
-        [one("write", path="n.txt", content="n\n"), {"text": "yes"}],
+        [step("write", path="n.txt", content="n\n"), {"text": "yes"}],
         "go",
         mode="default",
         preset="balanced",
@@ -151,13 +143,13 @@ def cut_off(project: Project) -> None:
         await driver.close()
         return driver.engine.agent.session.id
 
-    waiting = one("write", path="n.txt", content="n\n")
-    with ScriptedServer([one("list"), waiting, {"text": "later"}]) as server:
+    waiting = step("write", path="n.txt", content="n\n")
+    with ScriptedServer([step("list"), waiting, {"text": "later"}]) as server:
         session = asyncio.run(scenario(server.url))
     log = project.logs()[0]
     shutil.copy(copy, log)
     shutil.copy(copy, log.with_name("waiting.jsonl"))
-    play(project, [{"text": "on we go"}], "on", resume=session, mode="default", preset="balanced")
+    record(project, [{"text": "on we go"}], "on", resume=session, mode="default", preset="balanced")
 
 
 def compacted(project: Project) -> None:
@@ -165,19 +157,19 @@ def compacted(project: Project) -> None:
     project.configure(runtime={"context_window": 16000}, workflow=PLAIN)
     project.write("big.txt", "\n".join(f"line {n} of the file" for n in range(700)))
     script = by_place(
-        [one("read", path="big.txt"), *[{"text": LONG}] * 8], summary={"text": "## Goal\nkeep going"}
+        [step("read", path="big.txt"), *[{"text": LONG}] * 8], summary={"text": "## Goal\nkeep going"}
     )
-    play(project, script, *[f"part {n}" for n in range(7)], "/compact")
+    record(project, script, *[f"part {n}" for n in range(7)], "/compact")
 
 
 def checked(project: Project) -> None:
     """Verification: failed and repaired, passed; refused; nothing to run; given up."""
     gradlew = project.write("gradlew", "#!/bin/sh\ntest -e fixed || { echo FAILED; exit 1; }\n")
     gradlew.chmod(0o755)
-    edit = one("write", path="app.py", content="x = 1\n")
-    script = [edit, {"text": "done"}, one("write", path="fixed", content="x\n"), {"text": "repaired"}]
-    again = [one("edit", path="app.py", old_string="1", new_string="2"), {"text": "fine"}]
-    play(
+    edit = step("write", path="app.py", content="x = 1\n")
+    script = [edit, {"text": "done"}, step("write", path="fixed", content="x\n"), {"text": "repaired"}]
+    again = [step("edit", path="app.py", old_string="1", new_string="2"), {"text": "fine"}]
+    record(
         project,
         [*script, *again],
         "do it",
@@ -187,8 +179,8 @@ def checked(project: Project) -> None:
     )
     gradlew.write_text("#!/bin/sh\nexec missing-program\n", encoding="utf-8")
     for name in ("two.py", "three.py"):
-        edit = one("write", path=name, content="x = 3\n")
-        play(project, [edit, {"text": "ok"}, {"text": "ok"}], "again", mode="auto-edit", preset="balanced")
+        edit = step("write", path=name, content="x = 3\n")
+        record(project, [edit, {"text": "ok"}, {"text": "ok"}], "again", mode="auto-edit", preset="balanced")
         gradlew.unlink(missing_ok=True)
 
 
@@ -197,10 +189,10 @@ def evident(project: Project) -> None:
     project.configure(approval={"auto_approve_ask": True})
     for name in ("pytest", "ruff"):
         project.write(f".venv/bin/{name}", "#!/bin/sh\necho '1 passed in 0.1s'\n").chmod(0o755)
-    check = one("bash", command=".venv/bin/ruff check . && .venv/bin/pytest tests/test_a.py")
-    edit = one("write", path="app.py", content="x = 1\n")
-    again = one("edit", path="app.py", old_string="1", new_string="2")
-    play(
+    check = step("bash", command=".venv/bin/ruff check . && .venv/bin/pytest tests/test_a.py")
+    edit = step("write", path="app.py", content="x = 1\n")
+    again = step("edit", path="app.py", old_string="1", new_string="2")
+    record(
         project,
         [edit, check, {"text": "done"}, again, {"text": "All tests pass."}],
         "set x",
@@ -219,7 +211,7 @@ def in_modes(project: Project) -> None:
     project.write(".coder/modes/deploy.md", "---\nkind: instant\nmodel: other\nvariables:\n  - name: target\n"
                   "    default: staging\n---\nDeploy to {{target}}.\n")  # fmt: skip
     script = [{"text": f"answer {n}"} for n in range(4)]
-    play(project, script, "hi", "/review author", "go", "/modes off review", "/deploy production")
+    record(project, script, "hi", "/review author", "go", "/modes off review", "/deploy production")
 
 
 def with_hooks(project: Project) -> None:
@@ -231,21 +223,21 @@ def with_hooks(project: Project) -> None:
     project.configure(hooks={"UserPromptSubmit": [told], "PreToolUse": [call_guard]}, workflow=PLAIN)
     project.write(".coder/modes/say.md", "---\nkind: instant\nvariables: [what]\n---\nSay {{what}}.\n")
     calls = {"calls": [call("bash", command="echo given"), call("bash", command="echo refused")]}
-    play(project, [calls, {"text": "said"}], "/say hello")
+    record(project, [calls, {"text": "said"}], "/say hello")
 
 
 def with_subagents(project: Project) -> None:
     """One that explores, one that writes, one that fails; an approval within, and a job that it leaves."""
     project.write("a.txt", "the number is 42\n")
     parts = {
-        "dig": [one("read", path="a.txt"), {"text": "It is 42."}],
-        "make": [one("write", path="made.txt", content="x\n"),
-                 one("bash", command="sleep 300", background=True), {"text": "Made."}],
+        "dig": [step("read", path="a.txt"), {"text": "It is 42."}],
+        "make": [step("write", path="made.txt", content="x\n"),
+                 step("bash", command="sleep 300", background=True), {"text": "Made."}],
         "break": [{"status": 400, "body": {"error": {"message": "no such model"}}}],
         "main": [
-            one("task", agent="explore", objective="dig for the number"),
-            one("task", agent="general", objective="make the file"),
-            one("task", agent="general", objective="break something"),
+            step("task", agent="explore", objective="dig for the number"),
+            step("task", agent="general", objective="make the file"),
+            step("task", agent="general", objective="break something"),
             {"text": "Done."},
         ],
     }  # fmt: skip
@@ -266,7 +258,7 @@ def with_subagents(project: Project) -> None:
 
 def with_jobs(project: Project) -> None:
     """Started, looked at, stopped by the model, by the person, with the session; one that ends by itself."""
-    job = [one("bash", command=f"echo {n}; sleep 300", background=True) for n in range(3)]
+    job = [step("bash", command=f"echo {n}; sleep 300", background=True) for n in range(3)]
 
     async def scenario(url: str) -> None:
         driver = Driver(project, url, mode="yolo")
@@ -283,10 +275,10 @@ def with_jobs(project: Project) -> None:
         await driver.until_idle(watch=watch)
         await driver.close()
 
-    short = one("bash", command="sleep 0.6; echo over", background=True)
+    short = step("bash", command="sleep 0.6; echo over", background=True)
     script = [*job, {"calls": [call("job", action="list"), call("job", action="output", id="1")]},
-              one("job", action="stop", id="1"), {"text": "They run."},
-              short, one("job", action="wait", id="4"), {"text": "It is over."}]  # fmt: skip
+              step("job", action="stop", id="1"), {"text": "They run."},
+              short, step("job", action="wait", id="4"), {"text": "It is over."}]  # fmt: skip
     with ScriptedServer(script) as server:
         asyncio.run(scenario(server.url))
 
@@ -296,7 +288,7 @@ def with_mcp(project: Project) -> None:
     entry = {"command": sys.executable, "args": [SERVER, str(project.cwd)]}
     project.configure(mcp={"servers": {"plain": entry}})
     calls = {"calls": [call("mcp__plain__echo", text="hello"), call("mcp__plain__fail")]}
-    play(project, [calls, {"text": "done"}], "go")
+    record(project, [calls, {"text": "done"}], "go")
 
 
 def routed(project: Project) -> None:
@@ -308,7 +300,7 @@ def routed(project: Project) -> None:
         routing={"text": "COMPLEX"},
     )
     question = "tell me about the history of this repository and its main authors"
-    play(project, script, question, question + " again", model="auto")
+    record(project, script, question, question + " again", model="auto")
 
 
 def in_circles(project: Project) -> None:
@@ -321,9 +313,9 @@ def in_circles(project: Project) -> None:
         await driver.send("go", lambda event: ApprovalReply(event.approval_id, "no"))
         await driver.close()
 
-    with ScriptedServer([one("read", path="a.txt")] * 20) as server:
+    with ScriptedServer([step("read", path="a.txt")] * 20) as server:
         asyncio.run(scenario(server.url))
-    play(project, [one("read", path="a.txt")] * 20, "go")
+    record(project, [step("read", path="a.txt")] * 20, "go")
 
 
 def failing(project: Project) -> None:
@@ -334,8 +326,8 @@ def failing(project: Project) -> None:
     cited = {"status": 200, "body": {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}}
     salvaged = {"text": 'I look.\n<tool_call>{"name": "list", "arguments": {}}</tool_call>'}
     script = [{"status": 400, "body": {"error": {"message": "bad request"}}},
-              one("list"), one("glob", pattern="*"), cited, salvaged, {"text": "seen"}]  # fmt: skip
-    play(project, script, "hello", "round and round", "who says so?", "look", " ".join([LONG] * 6))
+              step("list"), step("glob", pattern="*"), cited, salvaged, {"text": "seen"}]  # fmt: skip
+    record(project, script, "hello", "round and round", "who says so?", "look", " ".join([LONG] * 6))
 
     async def cancelled(url: str) -> None:
         driver = Driver(project, url, mode="yolo")
@@ -366,14 +358,14 @@ def in_xml(project: Project) -> None:
         {"text": '<thought>Look.</thought><action tool="list">{}</action>'},
         {"text": "<thought>Seen.</thought><final>There is nothing.</final>"},
     ]
-    play(project, script, "what is there?")
+    record(project, script, "what is there?")
 
 
 def native(project: Project) -> None:
     """A wire that signs what the model thinks."""
     project.configure(provider={"wire": "messages"})
     project.write("a.txt", "one\n")
-    looks = {"reasoning": "first look", "text": "I look.", **one("read", path="a.txt")}
+    looks = {"reasoning": "first look", "text": "I look.", **step("read", path="a.txt")}
     with Chaos([looks, {"text": "it says one"}], wire="messages") as server:
         drive(project, server.url, ["/effort high", "what is in a.txt?"], mode="yolo", preset="yolo")
 
@@ -382,13 +374,13 @@ def with_images(project: Project) -> None:
     """Named in a message and read, by a model whose provider counts what goes into its cache."""
     project.configure(provider={"wire": "messages"})
     project.write("a.png", b64decode(SQUARE))
-    with Chaos([one("read", path="a.png"), {"text": "a square"}], wire="messages") as server:
+    with Chaos([step("read", path="a.png"), {"text": "a square"}], wire="messages") as server:
         drive(project, server.url, ["what is on @a.png?"], model="claude-opus-5")
 
 
 def accepted(project: Project) -> None:
     """Somebody else's record, that the person took for their own."""
-    session = play(project, [{"text": "hello"}], "hi")
+    session = record(project, [{"text": "hello"}], "hi")
     (project.home / ".coder" / "record.key").unlink()
     done = project.coder("trust", "--session", session, stdin="y\n")
     assert done.returncode == 0, done
@@ -397,14 +389,14 @@ def accepted(project: Project) -> None:
 def by_command(project: Project) -> None:
     """A command that changes files."""
     project.configure(workflow=PLAIN)
-    play(project, [one("bash", command="echo x > made.txt"), {"text": "made"}], "go", mode="yolo")
+    record(project, [step("bash", command="echo x > made.txt"), {"text": "made"}], "go", mode="yolo")
 
 
 def rewound(project: Project) -> None:
     """Gone back twice, once for good; and named."""
     project.configure(workflow=PLAIN)
-    script = [one("write", path="a.txt", content="a\n"), {"text": "made"}, {"text": "hm"}, {"text": "again"}]
-    play(
+    script = [step("write", path="a.txt", content="a\n"), {"text": "made"}, {"text": "hm"}, {"text": "again"}]
+    record(
         project, script, "make it", "why?", "/rewind 1", "/redo", "/rewind 1", "/rename Making", "another way"
     )
 
@@ -420,7 +412,7 @@ def reviewed(project: Project) -> None:
         await driver.send("/redo")
         await driver.close()
 
-    with ScriptedServer([one("write", path="y.txt", content="y\n"), {"text": "done"}]) as server:
+    with ScriptedServer([step("write", path="y.txt", content="y\n"), {"text": "done"}]) as server:
         asyncio.run(scenario(server.url))
 
 

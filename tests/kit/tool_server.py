@@ -57,7 +57,7 @@ def reply(method: str, params: dict[str, Any]) -> dict[str, Any]:
         image = {"type": "image", "data": data, "mimeType": "image/png"}
         resource = {"uri": "shot://1", "blob": data, "mimeType": "image/png"}
         return {"result": {"content": [image, {"type": "resource", "resource": resource}]}}
-    text, failed = call(params["name"], params.get("arguments", {}))
+    text, failed = run_tool(params["name"], params.get("arguments", {}))
     return {"result": {"content": [{"type": "text", "text": text}], "isError": failed}}
 
 
@@ -73,7 +73,7 @@ def tool(name: str) -> dict[str, Any]:
     }
 
 
-def call(name: str, args: dict[str, Any]) -> tuple[str, bool]:
+def run_tool(name: str, args: dict[str, Any]) -> tuple[str, bool]:
     match name:
         case "echo":
             return args["text"], False

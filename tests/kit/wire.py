@@ -1,4 +1,4 @@
-"""Sessions played against a script, with every request that went over the wire."""
+"""The requests of a session: which are side requests, whether one grows out of another, how long they are."""
 
 from __future__ import annotations
 
@@ -11,41 +11,29 @@ import msgspec
 from coder.context.compaction import INSTRUCTION
 from coder.context.conversation import Conversation
 from coder.context.tokens import TokenCounter
-from coder.engine import continuation as speaker
-from coder.engine import routing
+from coder.engine import continuation, routing
 from coder.protocol.messages import Message, ToolSpec
 from kit import Chaos, Recorded
 from kit.driving import Driver, Project, drive
-from kit.validity import check_conversation
 
 Chat = dict[str, Any]
-ASIDES = {INSTRUCTION: "summary", routing._CLASSIFY: "routing", speaker._QUESTION: "speaker"}
+SIDE_REQUESTS = {INSTRUCTION: "summary", routing._CLASSIFY: "routing", continuation._QUESTION: "next_speaker"}
 
 _COUNTER = TokenCounter("o200k_base")  # loaded once: it takes longer than most tests
 
 
-def play(project: Project, script: Sequence[Any], inputs: Sequence[str], **options: Any) -> Driver:
-    """All inputs in one session; the requests are in `chats` afterwards, and are valid conversations."""
-    with Chaos(script) as server:
-        driver = drive(project, server.url, inputs, **options)
-        driver.chats = server.chats
-    for chat in driver.chats:
-        check_conversation(chat["messages"])
-    return driver
-
-
 def asked(project: Project, script: Sequence[Any], inputs: Sequence[str], **options: Any) -> list[Recorded]:
-    """The same, as requests with their headers."""
+    """The requests of a session, with their headers."""
     with Chaos(script) as server:
         drive(project, server.url, inputs, **options)
         return list(server.requests)
 
 
-def by_place(main: Sequence[Any], **asides: Any) -> list[Callable[[Chat], Any]]:
-    """A script: the conversation is answered in order, each kind of the engine's own questions by one answer
+def by_place(main: Sequence[Any], **side_requests: Any) -> list[Callable[[Chat], Any]]:
+    """A script: the conversation is answered in order, each kind of side request by one answer
     (or by a list of them in order)."""
     turns = iter(main)
-    others = {name: iter(one) if isinstance(one, list) else None for name, one in asides.items()}
+    others = {name: iter(one) if isinstance(one, list) else None for name, one in side_requests.items()}
 
     def answer(request: Chat) -> Any:
         place = place_of(request)
@@ -53,20 +41,20 @@ def by_place(main: Sequence[Any], **asides: Any) -> list[Callable[[Chat], Any]]:
             turn = next(turns)
             return turn(request) if callable(turn) else turn
         given = others[place]
-        return asides[place] if given is None else next(given)
+        return side_requests[place] if given is None else next(given)
 
     return [answer] * 500
 
 
 def place_of(chat: Chat) -> str:
-    return ASIDES.get(chat["messages"][0]["content"], "main")
+    return SIDE_REQUESTS.get(chat["messages"][0]["content"], "main")
 
 
 def main_chats(driver: Driver) -> list[Chat]:
     return [chat for chat in driver.chats if place_of(chat) == "main"]
 
 
-def asides(driver: Driver, place: str) -> list[Chat]:
+def side_requests(driver: Driver, place: str) -> list[Chat]:
     return [chat for chat in driver.chats if place_of(chat) == place]
 
 

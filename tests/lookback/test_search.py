@@ -236,6 +236,7 @@ def test_a_home_that_cannot_be_written_still_finds(tmp_path: Path, directory: Pa
     assert find(blocked / "home", directory, "ibex") == ["a"]
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(os.getuid() != 0 or shutil.which("unshare") is None, reason="needs root, to mount")
 @pytest.mark.parametrize(
     ("options", "fill", "refused"),
@@ -328,6 +329,7 @@ for at in range(15):
 """
 
 
+@pytest.mark.thorough
 def test_processes_that_index_search_and_delete_at_once_lose_nothing(home: Path, directory: Path) -> None:
     for at in range(30):
         write(directory, f"s{at}", [turn_of(f"gnu number{at}", "one")])

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
 from records import START, event, turn_of, write
 
 from coder.protocol import entries
@@ -95,6 +96,7 @@ def test_time_is_told_apart_and_the_cache_has_its_share(project: Project) -> Non
     assert total["tools"]["bash"]["failures"] == 1
 
 
+@pytest.mark.thorough
 def test_days_models_and_projects(project: Project, tmp_path: Path) -> None:
     today = datetime.now(UTC).strftime("%Y-%m-%d")
     earlier = (datetime.now(UTC) - timedelta(days=40)).strftime("%Y-%m-%d")
@@ -153,7 +155,9 @@ def test_the_page_has_bars_fits_the_width_and_is_harmless(project: Project) -> N
 def test_nothing_recorded_and_numbers_beyond_reason(project: Project) -> None:
     done = project.coder("stats")
     assert done.returncode == 0
-    assert done.stdout == "No session was recorded here in this time.\n"
+    assert done.stdout == "No session was recorded here.\n"
+    lately = project.coder("stats", "--days", "7").stdout
+    assert lately == "No session was recorded here in the last 7 days.\n"
     huge = Tokens(prompt=2**63 - 1, completion=0, total=0)
     answer = event("assistant", entries.Assistant(tokens=huge, model="m", cost_usd=1e308), "x")
     write(history(project), "odd", [answer * 3, turn_of("a", "b")])

@@ -10,20 +10,19 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+
+import pytest
 
 from coder.mcp.client import HttpEndpoint
 from coder.protocol.events import ToolOutput
 from kit import ScriptedServer
+from kit.calls import call
 from kit.driving import Project, drive, of
-from kit.mcp_meeting import Meeting
+from kit.mcp_client import McpClient
 from kit.npm import npm_program
 
 
-def call(tool: str, **arguments: Any) -> dict[str, Any]:
-    return {"name": f"mcp__everything__{tool}", "arguments": arguments}
-
-
+@pytest.mark.thorough
 def test_a_session_with_its_tools_resources_and_prompts(project: Project) -> None:
     command, *args = npm_program("mcp-server-everything")
     project.configure(
@@ -35,12 +34,12 @@ def test_a_session_with_its_tools_resources_and_prompts(project: Project) -> Non
     script = [
         {
             "calls": [
-                call("echo", message="héllo"),
-                call("get-sum", a=2, b=40),
-                call("get-tiny-image"),
-                call("trigger-long-running-operation", duration=0.2, steps=2),
-                call("get-structured-content", location="Chicago"),
-                call("get-sum", a="x"),
+                call("mcp__everything__echo", message="héllo"),
+                call("mcp__everything__get-sum", a=2, b=40),
+                call("mcp__everything__get-tiny-image"),
+                call("mcp__everything__trigger-long-running-operation", duration=0.2, steps=2),
+                call("mcp__everything__get-structured-content", location="Chicago"),
+                call("mcp__everything__get-sum", a="x"),
             ]
         },
         {"text": "seen"},
@@ -139,16 +138,15 @@ def over_http(root: Path) -> Iterator[int]:
             process.terminate()
 
 
+@pytest.mark.thorough
 def test_an_answer_over_http_that_breaks_off_is_resumed(tmp_path: Path) -> None:
     async def scenario(port: int) -> None:
         cutting = _Cutting(port)
         proxy = await asyncio.start_server(cutting.accept, "127.0.0.1", 0)
-        meeting = Meeting()
-        await meeting.open(
-            tmp_path, HttpEndpoint(f"http://127.0.0.1:{proxy.sockets[0].getsockname()[1]}/mcp")
-        )
+        client = McpClient()
+        await client.open(tmp_path, HttpEndpoint(f"http://127.0.0.1:{proxy.sockets[0].getsockname()[1]}/mcp"))
         heard: list[str] = []
-        outcome = await meeting.connection.call(
+        outcome = await client.connection.call(
             "trigger-long-running-operation",
             {"duration": 0.4, "steps": 4},
             timeout_ms=60_000,
@@ -157,8 +155,8 @@ def test_an_answer_over_http_that_breaks_off_is_resumed(tmp_path: Path) -> None:
         assert "completed" in outcome.text
         assert heard == ["1/4", "2/4", "3/4", "4/4"]
         assert cutting.resumed
-        assert (await meeting.call("echo", message="on")).text == "Echo: on"
-        await meeting.connection.close()
+        assert (await client.call("echo", message="on")).text == "Echo: on"
+        await client.connection.close()
         proxy.close()
         await cutting.close()
 

@@ -1,4 +1,4 @@
-"""Servers at an address: both eras, JSON and event streams, sessions, refusals, and keys that stay unseen."""
+"""Servers at an address: both protocols, JSON and event streams, sessions, refusals, secret keys."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from coder.mcp.http_transport import http_client
 from coder.mcp.param_headers import marked_parameters, param_headers
 from coder.mcp.versions import header_value
 from coder.texts import Texts
+from kit.mcp_client import McpClient, connected, until
 from kit.mcp_http import Exchange, HttpServer, http_server
-from kit.mcp_meeting import Meeting, met, until
 
 SECRET = "very-secret-value-12345"
 
@@ -24,14 +24,14 @@ def endpoint(server: HttpServer, **more: Any) -> HttpEndpoint:
     return HttpEndpoint(server.url, {"Authorization": f"Bearer {SECRET}"}, **more)
 
 
-def fault_of(root: Path, told: dict[str, Any], era: str = "legacy", *, within_ms: int = 30_000) -> str:
+def fault_of(root: Path, told: dict[str, Any], protocol: str = "legacy", *, within_ms: int = 30_000) -> str:
     """What is said where a connection does not come about; the key is never in it."""
 
     async def scenario() -> str:
-        async with http_server(era) as server:
+        async with http_server(protocol) as server:
             server.on.update(told)
             with pytest.raises(McpFault) as caught:
-                await Meeting().open(root, endpoint(server), within_ms=within_ms)
+                await McpClient().open(root, endpoint(server), within_ms=within_ms)
             said = str(caught.value)
             assert SECRET not in said + repr(caught.value) + caught.value.text(Texts("zh"))
             return said
@@ -43,18 +43,18 @@ def status(number: int, text: str = "", **headers: str) -> Any:
     return lambda exchange: exchange.body(number, text, **headers)
 
 
-# both eras
+# both protocols
 
 
 @pytest.mark.parametrize("events", [False, True], ids=["json", "events"])
 def test_the_old_era(tmp_path: Path, events: bool) -> None:
     async def scenario() -> None:
         async with http_server("legacy", events=events) as server:
-            async with met(tmp_path, endpoint(server)) as meeting:
-                assert meeting.connection.version == "2025-06-18"
-                assert meeting.connection.server == "http-kit 1"
-                assert [tool.name for tool in meeting.connection.tools] == ["echo"]
-                assert json.loads((await meeting.call("echo", text="世界")).text) == {"text": "世界"}
+            async with connected(tmp_path, endpoint(server)) as client:
+                assert client.connection.version == "2025-06-18"
+                assert client.connection.server == "http-kit 1"
+                assert [tool.name for tool in client.connection.tools] == ["echo"]
+                assert json.loads((await client.call("echo", text="世界")).text) == {"text": "世界"}
                 await until(lambda: server.streams)
             assert server.rpcs()[:3] == ["server/discover", "initialize", "notifications/initialized"]
             assert server.rpcs()[-1] == "DELETE"
@@ -71,9 +71,9 @@ def test_the_new_era(tmp_path: Path, events: bool) -> None:
     async def scenario() -> None:
         async with http_server("modern", events=events) as server:
             server.on["subscriptions/listen"] = server.hang
-            async with met(tmp_path, endpoint(server)) as meeting:
-                assert meeting.connection.version == "2026-07-28"
-                assert (await meeting.call("echo", text=1)).text == '{"text": 1}'
+            async with connected(tmp_path, endpoint(server)) as client:
+                assert client.connection.version == "2026-07-28"
+                assert (await client.call("echo", text=1)).text == '{"text": 1}'
             assert "initialize" not in server.rpcs()
             assert "DELETE" not in server.rpcs()
             assert "GET" not in server.rpcs()
@@ -88,8 +88,8 @@ def test_a_probe_refused_with_any_status_means_the_old_era(tmp_path: Path, numbe
     async def scenario() -> None:
         async with http_server("legacy") as server:
             server.on["server/discover"] = status(number, "<html>no</html>", kind="text/html")
-            async with met(tmp_path, endpoint(server)) as meeting:
-                assert meeting.connection.version == "2025-06-18"
+            async with connected(tmp_path, endpoint(server)) as client:
+                assert client.connection.version == "2025-06-18"
 
     asyncio.run(scenario())
 
@@ -98,8 +98,8 @@ def test_a_probe_that_is_not_answered_means_the_old_era(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with http_server("legacy") as server:
             server.on["server/discover"] = server.hang
-            async with met(tmp_path, endpoint(server), within_ms=3_000) as meeting:
-                assert meeting.connection.version == "2025-06-18"
+            async with connected(tmp_path, endpoint(server), within_ms=3_000) as client:
+                assert client.connection.version == "2025-06-18"
             await until(lambda: server.dropped == ["server/discover"])
 
     asyncio.run(scenario())
@@ -151,7 +151,7 @@ def test_a_stream_that_ends_or_breaks_before_the_result_is_a_fault(tmp_path: Pat
 def test_addresses_that_lead_nowhere(tmp_path: Path) -> None:
     async def scenario(url: str) -> str:
         with pytest.raises(McpFault) as caught:
-            await Meeting().open(tmp_path, HttpEndpoint(url, {"X-Key": SECRET}))
+            await McpClient().open(tmp_path, HttpEndpoint(url, {"X-Key": SECRET}))
         return str(caught.value)
 
     assert "refused" in asyncio.run(scenario("http://127.0.0.1:9/mcp"))
@@ -164,7 +164,7 @@ def test_a_redirect_to_another_origin_is_not_followed(tmp_path: Path) -> None:
             for method in ("server/discover", "initialize"):
                 server.on[method] = status(307, Location=thief.url)
             with pytest.raises(McpFault, match="cannot be reached"):
-                await Meeting().open(tmp_path, endpoint(server))
+                await McpClient().open(tmp_path, endpoint(server))
             assert thief.seen == []
 
     asyncio.run(scenario())
@@ -176,7 +176,7 @@ def test_silence_in_the_opening_is_bounded(tmp_path: Path, method: str) -> None:
         async with http_server() as server:
             server.on[method] = server.hang
             with pytest.raises(McpFault, match=r"within 0\.5 s"):
-                await Meeting().open(tmp_path, endpoint(server), within_ms=500)
+                await McpClient().open(tmp_path, endpoint(server), within_ms=500)
             await until(lambda: method in server.dropped)
 
     asyncio.run(scenario())
@@ -187,15 +187,15 @@ def test_silence_in_the_opening_is_bounded(tmp_path: Path, method: str) -> None:
 
 def test_a_session_that_is_forgotten_is_begun_again_once(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with http_server() as server, met(tmp_path, endpoint(server)) as meeting:
+        async with http_server() as server, connected(tmp_path, endpoint(server)) as client:
             server.session = "s-2"
-            outcomes = await asyncio.gather(*(meeting.call("echo", n=n) for n in range(5)))
+            outcomes = await asyncio.gather(*(client.call("echo", n=n) for n in range(5)))
             assert [json.loads(outcome.text)["n"] for outcome in outcomes] == list(range(5))
             assert server.rpcs().count("initialize") == 2
-            assert (meeting.changed, meeting.kinds) == (2, {"tools", "prompts"})
+            assert (client.changed, client.kinds) == (2, {"tools", "prompts"})
             server.on["tools/call"] = status(404)
             with pytest.raises(McpFault, match="forgets its sessions"):
-                await meeting.call("echo")
+                await client.call("echo")
             assert server.rpcs().count("initialize") == 3
 
     asyncio.run(scenario())
@@ -204,8 +204,8 @@ def test_a_session_that_is_forgotten_is_begun_again_once(tmp_path: Path) -> None
 def test_a_server_without_sessions_is_not_listened_to_and_given_nothing_back(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with http_server(session="") as server:
-            async with met(tmp_path, endpoint(server)) as meeting:
-                await meeting.call("echo")
+            async with connected(tmp_path, endpoint(server)) as client:
+                await client.call("echo")
             assert not {"GET", "DELETE"} & set(server.rpcs())
 
     asyncio.run(scenario())
@@ -216,9 +216,9 @@ def test_a_get_that_is_refused_is_fine_and_closing_waits_for_nobody(tmp_path: Pa
         async with http_server() as server:
             server.on["GET"] = status(405)
             server.on["DELETE"] = lambda exchange: asyncio.sleep(3600)
-            async with met(tmp_path, endpoint(server)) as meeting:
+            async with connected(tmp_path, endpoint(server)) as client:
                 await until(lambda: "GET" in server.rpcs())
-                assert (await meeting.call("echo")).ok
+                assert (await client.call("echo")).ok
             assert server.rpcs().count("GET") == 1
 
     asyncio.run(scenario())
@@ -227,22 +227,22 @@ def test_a_get_that_is_refused_is_fine_and_closing_waits_for_nobody(tmp_path: Pa
 # what a server says by itself
 
 
-@pytest.mark.parametrize("era", ["legacy", "modern"])
-def test_a_list_that_changes_is_told(tmp_path: Path, era: str) -> None:
+@pytest.mark.parametrize("protocol", ["legacy", "modern"])
+def test_a_list_that_changes_is_told(tmp_path: Path, protocol: str) -> None:
     async def scenario() -> None:
-        async with http_server(era) as server:
+        async with http_server(protocol) as server:
 
             async def listen(exchange: Exchange) -> None:
                 exchange.stream()
                 server.streams.append(exchange)
                 await asyncio.sleep(3600)
 
-            if era == "modern":
+            if protocol == "modern":
                 server.on["subscriptions/listen"] = listen
-            async with met(tmp_path, endpoint(server)) as meeting:
+            async with connected(tmp_path, endpoint(server)) as client:
                 await until(lambda: server.streams)
                 server.streams[0].event({"method": "notifications/tools/list_changed"})
-                await until(lambda: meeting.changed == 1)
+                await until(lambda: client.changed == 1)
 
     asyncio.run(scenario())
 
@@ -261,9 +261,9 @@ def test_progress_requests_and_the_result_come_on_one_stream(tmp_path: Path) -> 
                 exchange.event(exchange.result({"content": [{"type": "text", "text": "done"}]}))
 
             server.on["tools/call"] = work
-            async with met(tmp_path, endpoint(server)) as meeting:
+            async with connected(tmp_path, endpoint(server)) as client:
                 heard: list[str] = []
-                outcome = await meeting.connection.call("t", {}, timeout_ms=30_000, on_progress=heard.append)
+                outcome = await client.connection.call("t", {}, timeout_ms=30_000, on_progress=heard.append)
                 assert (outcome.text, heard) == ("done", ["1"])
                 await until(lambda: any(one.message.get("id") == "q" for one in server.seen))
                 (answer,) = [one.message for one in server.seen if one.message.get("id") == "q"]
@@ -283,43 +283,43 @@ def test_a_server_that_asks_without_end_is_not_answered_without_end(tmp_path: Pa
                 exchange.event(exchange.result({"content": []}))
 
             server.on["tools/call"] = ask
-            async with met(tmp_path, endpoint(server)) as meeting:
-                assert (await meeting.call("t")).ok
+            async with connected(tmp_path, endpoint(server)) as client:
+                assert (await client.call("t")).ok
                 answered = sum(str(one.message.get("id")).startswith("q") for one in server.seen)
                 assert answered < 1000
 
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize("era", ["legacy", "modern"])
-def test_a_cancelled_call_closes_its_response(tmp_path: Path, era: str) -> None:
-    """In the old era the server is told as well: there a closed response means nothing."""
+@pytest.mark.parametrize("protocol", ["legacy", "modern"])
+def test_a_cancelled_call_closes_its_response(tmp_path: Path, protocol: str) -> None:
+    """With the legacy protocol the server is told as well: there a closed response means nothing."""
 
     async def scenario() -> None:
-        async with http_server(era) as server:
+        async with http_server(protocol) as server:
             server.on["tools/call"] = server.hang
-            async with met(tmp_path, endpoint(server)) as meeting:
-                call = asyncio.create_task(meeting.call("slow"))
+            async with connected(tmp_path, endpoint(server)) as client:
+                call = asyncio.create_task(client.call("slow"))
                 await until(lambda: "tools/call" in server.rpcs())
                 call.cancel()
                 with pytest.raises(asyncio.CancelledError):
                     await call
                 await until(lambda: "tools/call" in server.dropped)
-                if era == "legacy":
+                if protocol == "legacy":
                     await until(lambda: "notifications/cancelled" in server.rpcs())
                 with pytest.raises(McpFault, match="did not answer"):
-                    await meeting.call("slow", timeout_ms=100)
-            assert ("notifications/cancelled" in server.rpcs()) == (era == "legacy")
+                    await client.call("slow", timeout_ms=100)
+            assert ("notifications/cancelled" in server.rpcs()) == (protocol == "legacy")
 
     asyncio.run(scenario())
 
 
 def test_an_answer_past_the_bound_is_a_fault(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with http_server() as server, met(tmp_path, endpoint(server)) as meeting:
+        async with http_server() as server, connected(tmp_path, endpoint(server)) as client:
             server.on["tools/call"] = status(200, "x" * (17 * 1024 * 1024))
             with pytest.raises(McpFault, match="over 16 MB"):
-                await meeting.call("echo")
+                await client.call("echo")
 
             def stream(exchange: Exchange) -> None:
                 exchange.stream()
@@ -327,7 +327,7 @@ def test_an_answer_past_the_bound_is_a_fault(tmp_path: Path) -> None:
 
             server.on["tools/call"] = stream
             with pytest.raises(McpFault, match="over 16 MB"):
-                await meeting.call("echo")
+                await client.call("echo")
 
     asyncio.run(scenario())
 
@@ -337,11 +337,11 @@ def test_a_client_may_be_shared_and_is_its_owners_to_close(tmp_path: Path) -> No
         http = http_client({})
         async with http_server() as server, http_server("modern") as other:
             for one in (server, other, server):
-                meeting = Meeting()
-                await meeting.open(tmp_path, endpoint(one), http=http)
-                outcomes = await asyncio.gather(*(meeting.call("echo", n=n) for n in range(20)))
+                client = McpClient()
+                await client.open(tmp_path, endpoint(one), http=http)
+                outcomes = await asyncio.gather(*(client.call("echo", n=n) for n in range(20)))
                 assert [json.loads(outcome.text)["n"] for outcome in outcomes] == list(range(20))
-                await meeting.connection.close()
+                await client.connection.close()
         await http.close()
 
     asyncio.run(scenario())
@@ -350,12 +350,12 @@ def test_a_client_may_be_shared_and_is_its_owners_to_close(tmp_path: Path) -> No
 def test_what_a_server_answers_after_it_has_gone(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with http_server() as server:
-            meeting = Meeting()
-            await meeting.open(tmp_path, endpoint(server))
+            client = McpClient()
+            await client.open(tmp_path, endpoint(server))
             await server.stop()
             with pytest.raises(McpFault, match="cannot be reached"):
-                await meeting.call("echo")
-            await meeting.connection.close()
+                await client.call("echo")
+            await client.connection.close()
 
     asyncio.run(scenario())
 
@@ -373,11 +373,11 @@ def test_names_and_arguments_travel_in_headers_where_asked_for(tmp_path: Path) -
                 {"name": "sql", "inputSchema": {"type": "object", "properties": marked}},
                 {"name": "wrong", "inputSchema": {"type": "object", "properties": wrong}},
             ]
-            async with met(tmp_path, endpoint(server)) as meeting:
-                assert [tool.name for tool in meeting.connection.tools] == ["sql"]
-                assert meeting.connection.left_out == 1
-                await meeting.call("sql", region="Zürich", n=3)
-                await meeting.call("sql", n=3)
+            async with connected(tmp_path, endpoint(server)) as client:
+                assert [tool.name for tool in client.connection.tools] == ["sql"]
+                assert client.connection.left_out == 1
+                await client.call("sql", region="Zürich", n=3)
+                await client.call("sql", n=3)
             first, second = (one.headers for one in server.seen if one.rpc == "tools/call")
             assert first["mcp-param-region"] == header_value("Zürich") == "=?base64?WsO8cmljaA==?="
             assert "mcp-param-region" not in second
@@ -456,15 +456,15 @@ def test_the_oldest_transport(tmp_path: Path, posts: str, said: bool) -> None:
 
             for method in ("initialize", "tools/list", "tools/call"):
                 server.on[method] = on_the_stream
-            async with met(tmp_path, endpoint(server, legacy_sse=said)) as meeting:
-                assert json.loads((await meeting.call("echo", a=1)).text) == {"a": 1}
+            async with connected(tmp_path, endpoint(server, legacy_sse=said)) as client:
+                assert json.loads((await client.call("echo", a=1)).text) == {"a": 1}
                 used = [one for one in server.seen if one.path.startswith("/posts")]
                 assert [one.rpc for one in used][-2:] == ["tools/list", "tools/call"]
                 assert server.rpcs()[0] == ("GET" if said else "server/discover")
                 server.streams[0].writer.close()
-                await until(lambda: len(meeting.closed) == 1)
+                await until(lambda: len(client.closed) == 1)
                 with pytest.raises(McpFault, match="ended its answer"):
-                    await meeting.call("echo")
+                    await client.call("echo")
 
     asyncio.run(scenario())
 
@@ -474,10 +474,10 @@ def test_the_oldest_transport_stays_at_its_origin(tmp_path: Path) -> None:
         async with http_server() as thief, http_server(session="") as server:
             server.on["GET"] = lambda exchange: old_stream(exchange, server, thief.url)
             with pytest.raises(McpFault, match="another origin"):
-                await Meeting().open(tmp_path, endpoint(server, legacy_sse=True))
+                await McpClient().open(tmp_path, endpoint(server, legacy_sse=True))
             server.on["GET"] = status(401)
             with pytest.raises(McpFault, match="`headers`"):
-                await Meeting().open(tmp_path, endpoint(server, legacy_sse=True))
+                await McpClient().open(tmp_path, endpoint(server, legacy_sse=True))
             assert thief.seen == []
 
     asyncio.run(scenario())

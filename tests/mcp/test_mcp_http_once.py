@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from coder.mcp.client import HttpEndpoint, McpFault
+from kit.mcp_client import connected
 from kit.mcp_http import http_server
-from kit.mcp_meeting import met
 
 
 def test_a_call_that_was_read_and_not_answered_is_not_made_again(tmp_path: Path) -> None:
@@ -18,9 +18,9 @@ def test_a_call_that_was_read_and_not_answered_is_not_made_again(tmp_path: Path)
     async def scenario() -> None:
         async with http_server("legacy") as server:
             server.on["tools/call"] = lambda exchange: exchange.writer.close()
-            async with met(tmp_path, HttpEndpoint(server.url)) as meeting:
+            async with connected(tmp_path, HttpEndpoint(server.url)) as client:
                 with pytest.raises(McpFault, match="no answer came"):
-                    await meeting.call("echo", text="x")
+                    await client.call("echo", text="x")
             assert server.rpcs().count("tools/call") == 1
 
     asyncio.run(scenario())

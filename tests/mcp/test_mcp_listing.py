@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from coder.mcp.client import McpFault, RemoteTool
 from coder.mcp.schemas import clean_schema
-from kit.mcp_meeting import kit, met
+from kit.mcp_client import connected, kit
 
 Json = dict[str, Any]
 KEYS = st.sampled_from(
@@ -29,8 +29,8 @@ ANYTHING = st.recursive(
 
 def listed(root: Path, tools: Any, **told: Any) -> list[RemoteTool]:
     async def scenario() -> list[RemoteTool]:
-        async with met(root, tools=tools, **told) as meeting:
-            return meeting.connection.tools
+        async with connected(root, tools=tools, **told) as client:
+            return client.connection.tools
 
     return asyncio.run(scenario())
 
@@ -61,9 +61,9 @@ def test_tools_that_cannot_be_named_are_left_out_and_counted(tmp_path: Path) -> 
     raw = [good, {**good, "description": "second"}, *({**good, "name": name} for name in odd), "text", None]
 
     async def scenario() -> None:
-        async with met(tmp_path, tools=raw) as meeting:
-            assert [(tool.name, tool.description) for tool in meeting.connection.tools] == [("good", "first")]
-            assert meeting.connection.left_out == len(raw) - 1
+        async with connected(tmp_path, tools=raw) as client:
+            assert [(tool.name, tool.description) for tool in client.connection.tools] == [("good", "first")]
+            assert client.connection.left_out == len(raw) - 1
 
     asyncio.run(scenario())
 
@@ -176,4 +176,4 @@ def references(node: object) -> list[str]:
 
 def test_the_kit_server_is_stdlib_only() -> None:
     """It must start in an instant: `-I -S` has no packages."""
-    assert kit(Path(), era="legacy").argv[1:3] == ["-I", "-S"]
+    assert kit(Path(), protocol="legacy").argv[1:3] == ["-I", "-S"]

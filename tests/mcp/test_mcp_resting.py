@@ -8,7 +8,7 @@ from pathlib import Path
 from coder.config.schema import McpServer
 from coder.mcp.servers import Server
 from coder.mcp.shapes import Endpoint
-from kit.mcp_meeting import kit
+from kit.mcp_client import kit
 
 
 def test_whoever_waits_for_a_start_that_is_given_up_is_not_cancelled(tmp_path: Path) -> None:

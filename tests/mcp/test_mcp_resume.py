@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from coder.mcp.client import HttpEndpoint, McpFault
+from kit.mcp_client import connected
 from kit.mcp_http import Exchange, HttpServer, http_server
-from kit.mcp_meeting import Meeting
 
 
 def breaks_off(server: HttpServer, last_id: str, posted: list[Any]) -> None:
@@ -26,12 +26,6 @@ def breaks_off(server: HttpServer, last_id: str, posted: list[Any]) -> None:
         exchange.writer.write(f"retry: 10\n{number}data: {json.dumps(told)}\n\n".encode())
 
     server.on["tools/call"] = answer
-
-
-async def met(root: Path, server: HttpServer) -> Meeting:
-    meeting = Meeting()
-    await meeting.open(root, HttpEndpoint(server.url))
-    return meeting
 
 
 def test_the_rest_of_an_answer_is_fetched_once_the_stream_broke_off(tmp_path: Path) -> None:
@@ -55,11 +49,12 @@ def test_the_rest_of_an_answer_is_fetched_once_the_stream_broke_off(tmp_path: Pa
                 exchange.event({"id": posted[0]["id"], "result": {"content": content}})
 
             server.on["GET"] = rest
-            meeting = await met(tmp_path, server)
-            heard: list[str] = []
-            outcome = await meeting.connection.call("echo", {}, timeout_ms=60_000, on_progress=heard.append)
-            assert (outcome.text, heard) == ("done", ["1/2"])
-            await meeting.connection.close()
+            async with connected(tmp_path, HttpEndpoint(server.url)) as client:
+                heard: list[str] = []
+                outcome = await client.connection.call(
+                    "echo", {}, timeout_ms=60_000, on_progress=heard.append
+                )
+                assert (outcome.text, heard) == ("done", ["1/2"])
 
     asyncio.run(scenario())
     assert resumed == ["e-7", "e-8"]
@@ -74,10 +69,9 @@ def test_what_cannot_be_resumed_fails_in_a_sentence_and_is_not_repeated(tmp_path
         async with http_server(events=True) as server:
             breaks_off(server, last_id, posted)
             server.on["GET"] = lambda exchange: exchange.body(405)
-            meeting = await met(tmp_path, server)
-            with pytest.raises(McpFault, match="ended its answer before the result"):
-                await meeting.call("echo")
-            await meeting.connection.close()
+            async with connected(tmp_path, HttpEndpoint(server.url)) as client:
+                with pytest.raises(McpFault, match="ended its answer before the result"):
+                    await client.call("echo")
 
     asyncio.run(scenario())
     assert len(posted) == 1
@@ -100,10 +94,9 @@ def test_a_server_that_never_ends_to_break_off_is_given_up(tmp_path: Path) -> No
                 exchange.writer.write(b"id: e-8\ndata:\n\n")
 
             server.on["GET"] = again
-            meeting = await met(tmp_path, server)
-            with pytest.raises(McpFault, match="ended its answer before the result"):
-                await meeting.call("echo")
-            await meeting.connection.close()
+            async with connected(tmp_path, HttpEndpoint(server.url)) as client:
+                with pytest.raises(McpFault, match="ended its answer before the result"):
+                    await client.call("echo")
 
     asyncio.run(scenario())
     assert len(asked) == 5

@@ -1,4 +1,4 @@
-"""Real servers: those of the official SDK, in both eras, over stdio and over HTTP."""
+"""Real servers: those of the official SDK, with both protocols, over stdio and over HTTP."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from coder.mcp.client import Connection, HttpEndpoint, McpFault, StdioEndpoint
 from coder.mcp.http_transport import HttpTransport
 from coder.mcp.stdio_transport import StdioTransport
 from coder.mcp.versions import legacy_handshake
-from kit.mcp_meeting import Meeting, until
+from kit.mcp_client import McpClient, connected, until
 
 SERVER = Path(__file__).parent.parent / "kit" / "mcp_sdk_server.py"
 
@@ -55,100 +55,95 @@ def _wait_for(port: int) -> None:
 
 
 @asynccontextmanager
-async def in_the_old_era(root: Path, endpoint: StdioEndpoint | HttpEndpoint) -> AsyncGenerator[Meeting, None]:
-    """The SDK's servers answer either opening; this one only shakes hands."""
-    meeting = Meeting(root)
+async def legacy_client(
+    root: Path, endpoint: StdioEndpoint | HttpEndpoint
+) -> AsyncGenerator[McpClient, None]:
+    """The SDK's servers know both protocols; this client only the handshake of the legacy one."""
+    client = McpClient(root)
     wire: StdioTransport | HttpTransport
     if isinstance(endpoint, StdioEndpoint):
-        wire = StdioTransport("sdk", endpoint, meeting, meeting.closed.append)
+        wire = StdioTransport("sdk", endpoint, client, client.closed.append)
     else:
-        wire = HttpTransport("sdk", endpoint, meeting)
-    meeting.connection = Connection("sdk", wire, await legacy_handshake("sdk", wire))
-    await meeting.connection.refresh_tools()
+        wire = HttpTransport("sdk", endpoint, client)
+    client.connection = Connection("sdk", wire, await legacy_handshake("sdk", wire))
+    await client.connection.refresh_tools()
     try:
-        yield meeting
+        yield client
     finally:
-        await meeting.connection.close()
+        await client.connection.close()
 
 
-@asynccontextmanager
-async def in_the_new_era(root: Path, endpoint: StdioEndpoint | HttpEndpoint) -> AsyncGenerator[Meeting, None]:
-    meeting = Meeting()
-    await meeting.open(root, endpoint)
-    try:
-        yield meeting
-    finally:
-        await meeting.connection.close()
-
-
-async def work_through(meeting: Meeting, *, modern: bool) -> None:
-    connection = meeting.connection
+async def work_through(client: McpClient, *, modern: bool) -> None:
+    connection = client.connection
     assert connection.version == ("2026-07-28" if modern else "2025-11-25")
     assert connection.server == "sdk 9.9"
     assert connection.instructions == "Use with care."
     tools = {tool.name: tool for tool in connection.tools}
     assert tools["add"].description == "Add two numbers."
     assert tools["add"].parameters["required"] == ["a", "b"]
-    assert '"total": 3' in (await meeting.call("add", a=1, b=2)).text
-    failed = await meeting.call("boom")
+    assert '"total": 3' in (await client.call("add", a=1, b=2)).text
+    failed = await client.call("boom")
     assert not failed.ok
     assert failed.text == "Error executing tool boom"
-    assert not (await meeting.call("add", a="x", b=2)).ok
-    assert (await meeting.call("picture")).text == "[image/png, 1,234 bytes, not shown]"
+    assert not (await client.call("add", a="x", b=2)).ok
+    assert (await client.call("picture")).text == "[image/png, 1,234 bytes, not shown]"
     heard: list[str] = []
     outcome = await connection.call("slow", {"steps": 3}, timeout_ms=30_000, on_progress=heard.append)
     assert (outcome.text, heard) == ("done", ["1/3 working", "2/3 working", "3/3 working"])
     if modern:
         with pytest.raises(McpFault, match="wants an answer"):
-            await meeting.call("question")
-    await cancel_one(meeting)
-    await meeting.call("grow")
-    await until(lambda: meeting.changed > 0)
+            await client.call("question")
+    await cancel_one(client)
+    await client.call("grow")
+    await until(lambda: client.changed > 0)
     assert "grown" in [tool.name for tool in await connection.refresh_tools()]
 
 
-async def cancel_one(meeting: Meeting) -> None:
-    before = (await meeting.call("ends")).text
+async def cancel_one(client: McpClient) -> None:
+    before = (await client.call("ends")).text
     heard: list[str] = []
     call = asyncio.create_task(
-        meeting.connection.call("never", {}, timeout_ms=60_000, on_progress=heard.append)
+        client.connection.call("never", {}, timeout_ms=60_000, on_progress=heard.append)
     )
     await until(lambda: heard)
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
     async with asyncio.timeout(30):
-        while (await meeting.call("ends")).text == before:  # noqa: ASYNC110 - it ends in another process
+        while (await client.call("ends")).text == before:  # noqa: ASYNC110 - it ends in another process
             await asyncio.sleep(0.01)
 
 
+@pytest.mark.thorough
 def test_stdio_in_the_new_era(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with in_the_new_era(tmp_path, stdio(tmp_path)) as meeting:
-            await work_through(meeting, modern=True)
+        async with connected(tmp_path, stdio(tmp_path)) as client:
+            await work_through(client, modern=True)
 
     asyncio.run(scenario())
 
 
+@pytest.mark.thorough
 def test_stdio_in_the_old_era(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with in_the_old_era(tmp_path, stdio(tmp_path)) as meeting:
-            await work_through(meeting, modern=False)
+        async with legacy_client(tmp_path, stdio(tmp_path)) as client:
+            await work_through(client, modern=False)
 
     asyncio.run(scenario())
 
 
 def test_http_in_the_new_era(tmp_path: Path, address: HttpEndpoint) -> None:
     async def scenario() -> None:
-        async with in_the_new_era(tmp_path, address) as meeting:
-            await work_through(meeting, modern=True)
+        async with connected(tmp_path, address) as client:
+            await work_through(client, modern=True)
 
     asyncio.run(scenario())
 
 
+@pytest.mark.thorough
 def test_http_in_the_old_era(tmp_path: Path, address: HttpEndpoint) -> None:
     async def scenario() -> None:
-        async with in_the_old_era(tmp_path, address) as meeting:
-            await work_through(meeting, modern=False)
+        async with legacy_client(tmp_path, address) as client:
+            await work_through(client, modern=False)
 
     asyncio.run(scenario())

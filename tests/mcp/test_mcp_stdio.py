@@ -1,4 +1,4 @@
-"""Servers that run as children: both eras, calls, cancels, deaths, floods, and nothing left behind."""
+"""Servers that run as children: both protocols, calls, cancels, deaths, floods, and nothing left behind."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 from coder.mcp.client import Connection, McpFault, StdioEndpoint
 from coder.texts import Texts
-from kit.mcp_meeting import KIT_SERVER, Meeting, gone, kit, met, program, running, until
+from kit.mcp_client import KIT_SERVER, McpClient, connected, gone, kit, program, running, until
 
 ROOT = Path(__file__).parent
 
@@ -30,40 +30,44 @@ def refused(
     """The fault of a connection that does not come about."""
 
     async def scenario() -> str:
-        meeting = Meeting()
+        client = McpClient()
         with pytest.raises(McpFault) as caught:
-            await meeting.open(root, endpoint or kit(root, **told), within_ms=within_ms)
-        assert meeting.closed == []
+            await client.open(root, endpoint or kit(root, **told), within_ms=within_ms)
+        assert client.closed == []
         assert caught.value.text(Texts("zh")) != str(caught.value)
         return str(caught.value)
 
     return asyncio.run(scenario())
 
 
-# eras
+# both protocols
 
 
 @pytest.mark.parametrize(
     ("told", "version", "opened"),
     [
-        ({"era": "legacy"}, "2025-11-25", ["server/discover", "initialize", "notifications/initialized"]),
-        ({"era": "legacy", "version": "2024-11-05"}, "2024-11-05", ["server/discover", "initialize"]),
-        ({"era": "modern"}, "2026-07-28", ["server/discover", "tools/list"]),
-        ({"era": "both"}, "2026-07-28", ["server/discover", "tools/list"]),
-        ({"era": "both", "supported": ["2025-06-18"], "version": "2025-06-18"}, "2025-06-18", []),
-        ({"era": "both", "hello": {"supportedVersions": ["2025-11-25"]}}, "2025-11-25", []),
+        (
+            {"protocol": "legacy"},
+            "2025-11-25",
+            ["server/discover", "initialize", "notifications/initialized"],
+        ),
+        ({"protocol": "legacy", "version": "2024-11-05"}, "2024-11-05", ["server/discover", "initialize"]),
+        ({"protocol": "modern"}, "2026-07-28", ["server/discover", "tools/list"]),
+        ({"protocol": "both"}, "2026-07-28", ["server/discover", "tools/list"]),
+        ({"protocol": "both", "supported": ["2025-06-18"], "version": "2025-06-18"}, "2025-06-18", []),
+        ({"protocol": "both", "hello": {"supportedVersions": ["2025-11-25"]}}, "2025-11-25", []),
     ],
     ids=["legacy", "oldest", "modern", "both", "refuses-ours", "discovers-old"],
 )
 def test_each_era_is_found_out(tmp_path: Path, told: dict[str, Any], version: str, opened: list[str]) -> None:
     async def scenario() -> None:
-        async with met(tmp_path, **told) as meeting:
-            connection = meeting.connection
+        async with connected(tmp_path, **told) as client:
+            connection = client.connection
             assert connection.version == version
             assert connection.server.startswith("kit ")
             assert [tool.name for tool in connection.tools] == ["echo"]
-            assert (await meeting.call("echo", text="héllo\n世界")).text == "héllo\n世界"
-            heard = json.loads((await meeting.call("heard")).text)
+            assert (await client.call("echo", text="héllo\n世界")).text == "héllo\n世界"
+            heard = json.loads((await client.call("heard")).text)
             assert [message["method"] for message in heard][: len(opened)] == opened
             every = [message["params"].get("_meta", {}) for message in heard if "id" in message]
             carries = ["io.modelcontextprotocol/protocolVersion" in meta for meta in every]
@@ -75,10 +79,12 @@ def test_each_era_is_found_out(tmp_path: Path, told: dict[str, Any], version: st
 @pytest.mark.parametrize("how", ["hang", "die", "deaf", "garbage", "invalid"])
 def test_an_old_server_that_cannot_bear_the_probe_is_connected_with(tmp_path: Path, how: str) -> None:
     async def scenario() -> None:
-        async with met(tmp_path, within_ms=6_000, era="legacy", on={"server/discover": how}) as meeting:
-            assert meeting.connection.version == "2025-11-25"
-            assert (await meeting.call("echo", text="hi")).text == "hi"
-            assert meeting.closed == []
+        async with connected(
+            tmp_path, within_ms=6_000, protocol="legacy", on={"server/discover": how}
+        ) as client:
+            assert client.connection.version == "2025-11-25"
+            assert (await client.call("echo", text="hi")).text == "hi"
+            assert client.closed == []
 
     asyncio.run(scenario())
 
@@ -86,12 +92,12 @@ def test_an_old_server_that_cannot_bear_the_probe_is_connected_with(tmp_path: Pa
 def test_a_program_that_is_slow_to_start_is_not_taken_for_a_silent_one(tmp_path: Path) -> None:
     """It is started once, and an answer to the probe, however late, decides."""
     line = f'echo x >> "{tmp_path}/starts"; sleep 1.6; exec {sys.executable} -I -S {KIT_SERVER} "$0"'
-    endpoint = program(tmp_path, "/bin/sh", "-c", line, '{"era": "both"}')
+    endpoint = program(tmp_path, "/bin/sh", "-c", line, '{"protocol": "both"}')
 
     async def scenario() -> None:
-        async with met(tmp_path, endpoint, within_ms=30_000) as meeting:
-            assert meeting.connection.version == "2026-07-28"
-            heard = json.loads((await meeting.call("heard")).text)
+        async with connected(tmp_path, endpoint, within_ms=30_000) as client:
+            assert client.connection.version == "2026-07-28"
+            heard = json.loads((await client.call("heard")).text)
             assert "initialize" not in [message["method"] for message in heard]
 
     asyncio.run(scenario())
@@ -99,8 +105,8 @@ def test_a_program_that_is_slow_to_start_is_not_taken_for_a_silent_one(tmp_path:
 
 
 def test_a_version_that_nobody_here_speaks_is_a_fault(tmp_path: Path) -> None:
-    assert "2031-01-01" in refused(tmp_path, era="modern", supported=["2031-01-01"])
-    assert "1999-01-01" in refused(tmp_path, era="legacy", version="1999-01-01")
+    assert "2031-01-01" in refused(tmp_path, protocol="modern", supported=["2031-01-01"])
+    assert "1999-01-01" in refused(tmp_path, protocol="legacy", version="1999-01-01")
 
 
 def test_a_servers_words_about_itself_are_bounded_lines(tmp_path: Path) -> None:
@@ -108,11 +114,11 @@ def test_a_servers_words_about_itself_are_bounded_lines(tmp_path: Path) -> None:
     hello = {"serverInfo": info, "instructions": "i" * 100_000}
 
     async def scenario() -> None:
-        async with met(tmp_path, era="legacy", hello=hello) as meeting:
-            assert meeting.connection.server.startswith("two lines[2Jnnn")
-            assert len(meeting.connection.server) <= 80
-            assert len(meeting.connection.instructions) < 9_000
-            assert "left out" in meeting.connection.instructions
+        async with connected(tmp_path, protocol="legacy", hello=hello) as client:
+            assert client.connection.server.startswith("two lines[2Jnnn")
+            assert len(client.connection.server) <= 80
+            assert len(client.connection.instructions) < 9_000
+            assert "left out" in client.connection.instructions
 
     asyncio.run(scenario())
 
@@ -182,14 +188,14 @@ def test_the_line_that_tells_why_is_quoted(tmp_path: Path, printed: str, told: s
 def test_trouble_in_each_opening_method_is_told(tmp_path: Path, method: str, how: str, words: str) -> None:
     within = 2_000 if how == "hang" else 30_000
     on, stderr = {method: how}, ["starting up"]
-    assert words in refused(tmp_path, within_ms=within, era="legacy", on=on, stderr=stderr)
+    assert words in refused(tmp_path, within_ms=within, protocol="legacy", on=on, stderr=stderr)
 
 
 def test_cancelling_a_connection_on_its_way_leaves_nothing(tmp_path: Path) -> None:
     line = f'echo $$ > "{tmp_path}/pid"; exec sleep 3600'
 
     async def scenario() -> int:
-        opening = asyncio.create_task(Meeting().open(tmp_path, program(tmp_path, "/bin/sh", "-c", line)))
+        opening = asyncio.create_task(McpClient().open(tmp_path, program(tmp_path, "/bin/sh", "-c", line)))
         pid_file = tmp_path / "pid"
         await until(lambda: pid_file.exists() and bool(pid_file.read_text(encoding="utf-8").strip()))
         opening.cancel()
@@ -205,8 +211,8 @@ def test_cancelling_a_connection_on_its_way_leaves_nothing(tmp_path: Path) -> No
 
 def test_two_hundred_calls_at_once_answered_in_the_other_order(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with met(tmp_path) as meeting, met(tmp_path, era="modern") as other:
-            calls = [meeting.call("reversed", text=f"n{n}", of=200) for n in range(200)]
+        async with connected(tmp_path) as client, connected(tmp_path, protocol="modern") as other:
+            calls = [client.call("reversed", text=f"n{n}", of=200) for n in range(200)]
             more = [other.call("reversed", text=f"m{n}", of=200) for n in range(200)]
             outcomes = await asyncio.gather(*calls, *more)
             expected = [f"n{n}" for n in range(200)] + [f"m{n}" for n in range(200)]
@@ -215,12 +221,12 @@ def test_two_hundred_calls_at_once_answered_in_the_other_order(tmp_path: Path) -
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize("era", ["legacy", "modern"])
-def test_a_cancelled_call_returns_at_once_and_the_server_learns_of_it(tmp_path: Path, era: str) -> None:
+@pytest.mark.parametrize("protocol", ["legacy", "modern"])
+def test_a_cancelled_call_returns_at_once_and_the_server_learns_of_it(tmp_path: Path, protocol: str) -> None:
     async def scenario() -> None:
-        async with met(tmp_path, era=era) as meeting:
+        async with connected(tmp_path, protocol=protocol) as client:
             heard: list[str] = []
-            never = meeting.connection.call(
+            never = client.connection.call(
                 "never", {"progress": 3}, timeout_ms=60_000, on_progress=heard.append
             )
             call = asyncio.create_task(never)
@@ -229,34 +235,34 @@ def test_a_cancelled_call_returns_at_once_and_the_server_learns_of_it(tmp_path: 
             call.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await call
-            sent = json.loads((await meeting.call("heard")).text)
+            sent = json.loads((await client.call("heard")).text)
             (asked,) = [m["id"] for m in sent if m.get("params", {}).get("name") == "never"]
-            assert json.loads((await meeting.call("cancelled")).text) == [asked]
-            assert (await meeting.call("echo", text="still here")).text == "still here"
+            assert json.loads((await client.call("cancelled")).text) == [asked]
+            assert (await client.call("echo", text="still here")).text == "still here"
 
     asyncio.run(scenario())
 
 
 def test_a_call_that_takes_too_long_is_a_fault_and_is_cancelled(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with met(tmp_path) as meeting:
+        async with connected(tmp_path) as client:
             with pytest.raises(McpFault, match=r"never of the MCP server kit did not answer within 0\.3 s"):
-                await meeting.call("never", timeout_ms=300, progress=100)
-            assert len(json.loads((await meeting.call("cancelled")).text)) == 1
+                await client.call("never", timeout_ms=300, progress=100)
+            assert len(json.loads((await client.call("cancelled")).text)) == 1
 
     asyncio.run(scenario())
 
 
 def test_faults_of_a_call(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with met(tmp_path) as meeting:
+        async with connected(tmp_path) as client:
             with pytest.raises(McpFault, match="refuses the call of absent: Unknown tool: absent"):
-                await meeting.call("absent")
+                await client.call("absent")
             with pytest.raises(McpFault, match="result of raw that does not follow"):
-                await meeting.call("raw", result={"content": 3})
+                await client.call("raw", result={"content": 3})
             with pytest.raises(McpFault, match="answer that is none"):
-                await meeting.call("raw", result=None)
-            outcome = await meeting.call("raw", result={"content": [], "isError": True})
+                await client.call("raw", result=None)
+            outcome = await client.call("raw", result={"content": [], "isError": True})
             assert not outcome.ok
 
     asyncio.run(scenario())
@@ -264,9 +270,9 @@ def test_faults_of_a_call(tmp_path: Path) -> None:
 
 def test_whatever_a_model_writes_can_be_sent(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with met(tmp_path) as meeting:
-            await meeting.call("echo", text="half \ud83d", number=2**70, deep=[[[{"a": None}]]])
-            heard = json.loads((await meeting.call("heard")).text)
+        async with connected(tmp_path) as client:
+            await client.call("echo", text="half \ud83d", number=2**70, deep=[[[{"a": None}]]])
+            heard = json.loads((await client.call("heard")).text)
             assert heard[-2]["params"]["arguments"]["number"] == 2**70
 
     asyncio.run(scenario())
@@ -274,10 +280,10 @@ def test_whatever_a_model_writes_can_be_sent(tmp_path: Path) -> None:
 
 def test_what_a_server_asks_is_answered(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with met(tmp_path) as meeting:
+        async with connected(tmp_path) as client:
 
             async def ask(method: str) -> Any:
-                return json.loads((await meeting.call("ask", method=method)).text)
+                return json.loads((await client.call("ask", method=method)).text)
 
             assert (await ask("ping"))["result"] == {}
             assert (await ask("roots/list"))["result"]["roots"][0]["uri"] == tmp_path.as_uri()
@@ -287,14 +293,14 @@ def test_what_a_server_asks_is_answered(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize("era", ["legacy", "modern"])
-def test_a_list_that_changes_is_told_and_read_again(tmp_path: Path, era: str) -> None:
+@pytest.mark.parametrize("protocol", ["legacy", "modern"])
+def test_a_list_that_changes_is_told_and_read_again(tmp_path: Path, protocol: str) -> None:
     async def scenario() -> None:
-        async with met(tmp_path, era=era) as meeting:
-            await meeting.call("change")
-            await until(lambda: meeting.changed == 1)
-            assert [tool.name for tool in await meeting.connection.refresh_tools()] == ["new"]
-            assert [tool.name for tool in meeting.connection.tools] == ["new"]
+        async with connected(tmp_path, protocol=protocol) as client:
+            await client.call("change")
+            await until(lambda: client.changed == 1)
+            assert [tool.name for tool in await client.connection.refresh_tools()] == ["new"]
+            assert [tool.name for tool in client.connection.tools] == ["new"]
 
     asyncio.run(scenario())
 
@@ -306,40 +312,40 @@ def test_banners_and_logs_are_no_trouble(tmp_path: Path) -> None:
     banner = ["Server ready!", "{half a message", "[1, 2]", "", '"text"']
 
     async def scenario() -> None:
-        async with met(tmp_path, banner=banner, on={"tools/call": "garbage"}) as meeting:
-            assert (await meeting.call("echo", text="hi")).text == "hi"
+        async with connected(tmp_path, banner=banner, on={"tools/call": "garbage"}) as client:
+            assert (await client.call("echo", text="hi")).text == "hi"
 
     asyncio.run(scenario())
 
 
 def test_a_message_past_the_bound_is_a_fault_and_the_server_goes_on(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with met(tmp_path, on={"ping": "huge"}) as meeting:
-            wire = meeting.connection._wire
-            asking = asyncio.create_task(meeting.call("never"))
+        async with connected(tmp_path, on={"ping": "huge"}) as client:
+            wire = client.connection._wire
+            asking = asyncio.create_task(client.call("never"))
             await wire.notify("ping", {})
             with pytest.raises(McpFault, match="over 16 MB"):
                 await asking
-            assert (await meeting.call("echo", text="hi")).text == "hi"
+            assert (await client.call("echo", text="hi")).text == "hi"
 
     asyncio.run(scenario())
 
 
 def test_a_long_result_within_the_bound_arrives(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with met(tmp_path) as meeting:
+        async with connected(tmp_path) as client:
             text = "x" * 900_000
-            assert (await meeting.call("echo", text=text)).text == text
+            assert (await client.call("echo", text=text)).text == text
 
     asyncio.run(scenario())
 
 
 def test_stderr_never_stops_a_server_and_its_end_is_kept(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with met(tmp_path) as meeting:
-            assert (await meeting.call("chatter", lines=1000)).text == "done"
-            await until(lambda: meeting.connection.stderr_tail().endswith("x\n"))
-            assert len(meeting.connection.stderr_tail()) <= 16_384
+        async with connected(tmp_path) as client:
+            assert (await client.call("chatter", lines=1000)).text == "done"
+            await until(lambda: client.connection.stderr_tail().endswith("x\n"))
+            assert len(client.connection.stderr_tail()) <= 16_384
 
     asyncio.run(scenario())
 
@@ -348,7 +354,7 @@ def test_a_server_that_does_not_read_makes_only_its_callers_wait(tmp_path: Path)
     """What was begun is finished, what was not is taken back, and closing does not wait for either."""
 
     async def scenario() -> None:
-        async with met(tmp_path) as deaf, met(tmp_path) as other:
+        async with connected(tmp_path) as deaf, connected(tmp_path) as other:
             stuck = asyncio.create_task(deaf.call("deaf"))
             large = [asyncio.create_task(deaf.call("echo", text="x" * 300_000)) for _ in range(5)]
             await asyncio.sleep(0)
@@ -376,18 +382,18 @@ def test_a_server_that_dies_fails_all_who_wait_and_says_why(
     tmp_path: Path, arguments: dict[str, int], status: int
 ) -> None:
     async def scenario() -> None:
-        async with met(tmp_path) as meeting:
-            waiting = [asyncio.create_task(meeting.call("never")) for _ in range(3)]
+        async with connected(tmp_path) as client:
+            waiting = [asyncio.create_task(client.call("never")) for _ in range(3)]
             with pytest.raises(McpFault) as caught:
-                await meeting.call("die", **arguments)
+                await client.call("die", **arguments)
             words = f"The MCP server kit has ended (exit status {status}); it said: last words"
             assert str(caught.value) == words
             for task in waiting:
                 with pytest.raises(McpFault, match="has ended"):
                     await task
             with pytest.raises(McpFault, match="has ended"):
-                await meeting.call("echo", text="anybody?")
-            assert [str(why) for why in meeting.closed] == [words]
+                await client.call("echo", text="anybody?")
+            assert [str(why) for why in client.closed] == [words]
 
     asyncio.run(scenario())
 
@@ -396,13 +402,13 @@ def test_a_server_that_leaves_with_its_first_list_is_told_of_one_way_or_the_othe
     """Its death may be seen before the connection is handed out or after; it is never missed."""
 
     async def once() -> None:
-        meeting = Meeting()
+        client = McpClient()
         try:
-            await meeting.open(tmp_path, kit(tmp_path, leaves=True))
+            await client.open(tmp_path, kit(tmp_path, leaves=True))
         except McpFault as fault:
-            meeting.closed.append(fault.phrase)
-        await until(lambda: meeting.closed)
-        assert "exit status 4" in str(meeting.closed[0])
+            client.closed.append(fault.phrase)
+        await until(lambda: client.closed)
+        assert "exit status 4" in str(client.closed[0])
 
     async def scenario() -> None:
         for _ in range(10):
@@ -415,22 +421,22 @@ def test_death_at_any_moment_is_told_and_never_waited_for(tmp_path: Path) -> Non
     chance = random.Random(7)
 
     async def once() -> None:
-        meeting = Meeting()
-        await meeting.open(tmp_path, kit(tmp_path, era=chance.choice(["legacy", "modern"])))
-        pid = int((await meeting.call("pid")).text)
+        client = McpClient()
+        await client.open(tmp_path, kit(tmp_path, protocol=chance.choice(["legacy", "modern"])))
+        pid = int((await client.call("pid")).text)
         calls = [
-            asyncio.create_task(meeting.call("echo", text="x" * chance.randrange(100_000))) for _ in range(8)
+            asyncio.create_task(client.call("echo", text="x" * chance.randrange(100_000))) for _ in range(8)
         ]
         for _ in range(chance.randrange(30)):
             await asyncio.sleep(0)
         os.kill(pid, chance.choice([signal.SIGKILL, signal.SIGTERM]))
         async with asyncio.timeout(30):
             results = await asyncio.gather(*calls, return_exceptions=True)
-            await until(lambda: len(meeting.closed) == 1)
+            await until(lambda: len(client.closed) == 1)
         for result in results:
             assert not isinstance(result, BaseException) or isinstance(result, McpFault)
-        await meeting.connection.close()
-        assert len(meeting.closed) == 1
+        await client.connection.close()
+        assert len(client.closed) == 1
         assert not running(pid)
 
     async def scenario() -> None:
@@ -443,13 +449,13 @@ def test_death_at_any_moment_is_told_and_never_waited_for(tmp_path: Path) -> Non
 @pytest.mark.parametrize("stubborn", [False, True], ids=["goes", "stubborn"])
 def test_close_leaves_no_process_not_even_one_that_left(tmp_path: Path, stubborn: bool) -> None:
     async def scenario() -> list[int]:
-        async with met(tmp_path, stubborn=stubborn) as meeting:
-            pids = [int(word) for word in (await meeting.call("pid", stray=True)).text.split()]
+        async with connected(tmp_path, stubborn=stubborn) as client:
+            pids = [int(word) for word in (await client.call("pid", stray=True)).text.split()]
             assert all(running(pid) for pid in pids)
-            await asyncio.gather(meeting.connection.close(), meeting.connection.close())
-            assert meeting.closed == []
+            await asyncio.gather(client.connection.close(), client.connection.close())
+            assert client.closed == []
             with pytest.raises(McpFault, match="closed"):
-                await meeting.call("echo", text="anybody?")
+                await client.call("echo", text="anybody?")
             return pids
 
     assert not any(running(pid) for pid in asyncio.run(scenario()))
@@ -459,21 +465,22 @@ def test_a_loop_that_ends_without_closing_leaves_no_process(tmp_path: Path) -> N
     kept: list[Connection] = []
 
     async def scenario() -> int:
-        meeting = Meeting()
-        kept.append(await meeting.open(tmp_path, kit(tmp_path)))
-        return int((await meeting.call("pid")).text)
+        client = McpClient()
+        kept.append(await client.open(tmp_path, kit(tmp_path)))
+        return int((await client.call("pid")).text)
 
     assert not running(asyncio.run(scenario()))
 
 
+@pytest.mark.thorough
 def test_files_are_not_left_open(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with met(tmp_path):
+        async with connected(tmp_path):
             pass
         before = open_files()
         for n in range(50):
-            async with met(tmp_path, era="modern" if n % 2 else "legacy") as meeting:
-                await meeting.call("echo", text="hi")
+            async with connected(tmp_path, protocol="modern" if n % 2 else "legacy") as client:
+                await client.call("echo", text="hi")
         assert open_files() == before
 
     asyncio.run(scenario())

@@ -14,7 +14,7 @@ from coder.protocol.ops import ApprovalReply
 from coder.tools.base import Tool
 from coder.tools.calls.resolve import NotPlain, understood
 from kit import ScriptedServer
-from kit.driving import Driver, Project, drive, of
+from kit.driving import Driver, Project, of, play
 
 CHANGING: list[tuple[str, dict[str, Any]]] = [
     ("create_file", {"filename": "made.txt", "contents": "x\n"}),
@@ -36,11 +36,8 @@ CHANGING: list[tuple[str, dict[str, Any]]] = [
 
 
 def played(project: Project, name: str, arguments: Any, **options: Any) -> Driver:
-    script = [{"calls": [{"name": name, "arguments": arguments}]}, {"text": "done"}]
-    with ScriptedServer(script) as server:
-        driver = drive(project, server.url, ["go"], **options)
-        driver.chats = server.chats
-    return driver
+    call = {"name": name, "arguments": arguments}
+    return play(project, [{"calls": [call]}, {"text": "done"}], **options)
 
 
 @pytest.mark.parametrize(("name", "arguments"), CHANGING, ids=[name for name, _ in CHANGING])

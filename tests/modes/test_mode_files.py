@@ -10,7 +10,6 @@ import msgspec
 import pytest
 from modeshop import SEED_EXAMPLE, Shop, done
 
-from coder.context.frontmatter_nested import read_quickly, read_with_yaml
 from coder.protocol.modes import SetModeState, TriggerInstantMode
 from coder.protocol.ops import AnyOp
 
@@ -254,13 +253,6 @@ def test_a_bomb_of_aliases_stays_small(shop: Shop) -> None:
     error = shop.one().error
     assert error is not None
     assert "`variables` is a list or mapping" in str(error.message)
-
-
-def test_the_plain_yaml_of_mode_files_needs_no_library() -> None:
-    header = SEED_EXAMPLE.split("---\n")[1]
-    quick = read_quickly(header)
-    assert quick is not None
-    assert quick == read_with_yaml(header)
 
 
 # -- what the documentation shows ------------------------------------------------------------------------

@@ -12,8 +12,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from modeshop import Shop, switch, target
 
-from coder.context.frontmatter import Node
-from coder.context.frontmatter_nested import read_quickly, read_with_yaml
 from coder.modes.arguments import bind, quote, words_of
 from coder.modes.commands import command_line
 from coder.modes.discover import Found
@@ -107,28 +105,6 @@ def test_no_file_breaks_the_reader(header: str, body: str) -> None:
     assert mode.definition.mode_id == "/m"
 
 
-def bare(value: Node) -> object:
-    """Without lines: an empty value has its line elsewhere for the library."""
-    if isinstance(value.value, dict):
-        return {name: bare(node) for name, node in value.value.items()}
-    if isinstance(value.value, list):
-        return [bare(node) for node in value.value]
-    return value.value, value.plain
-
-
-@settings(max_examples=500)
-@given(st.one_of(LINES.map("\n".join), YAMLISH))
-@example("a: 'x' y")
-@example("a: b\n c")
-@example("a:\n- b\n- c: d\n  e: f\n")
-def test_the_quick_reader_agrees_with_the_library(header: str) -> None:
-    quick = read_quickly(header)
-    if quick is not None:
-        library = read_with_yaml(header)
-        assert list(quick) == list(library)
-        assert {k: bare(v) for k, v in quick.items()} == {k: bare(v) for k, v in library.items()}
-
-
 @settings(max_examples=60)
 @given(
     SHELLISH,
@@ -148,6 +124,7 @@ VALUES = st.dictionaries(st.sampled_from(["x", "y"]), TEXT.filter(lambda text: "
 STEPS = st.lists(st.dictionaries(st.sampled_from(["/p", "/q"]), VALUES, max_size=2), max_size=4)
 
 
+@pytest.mark.thorough
 @settings(max_examples=60)
 @given(STEPS, VALUES, VALUES)
 def test_rendering_depends_on_the_state_alone(

@@ -24,7 +24,8 @@ from coder.protocol.modes import (
 )
 from coder.protocol.ops import AnyOp, UserInput
 from kit import ScriptedServer
-from kit.driving import Driver, Project, drive, of
+from kit.calls import ANSWERS
+from kit.driving import Driver, Project, of, play
 
 DEPTH = """\
 ---
@@ -56,13 +57,6 @@ variables:
 READ = {"calls": [{"name": "list", "arguments": {}}]}
 
 
-def play(project: Project, inputs: list[str], script: list[Any] | None = None, **options: Any) -> Driver:
-    with ScriptedServer(script or [{"text": f"answer {n}"} for n in range(9)]) as server:
-        driver = drive(project, server.url, inputs, **options)
-        driver.chats = server.chats
-    return driver
-
-
 def asked(chats: list[dict[str, Any]]) -> list[tuple[str, str | None]]:
     return [(chat["model"], chat.get("reasoning_effort")) for chat in chats]
 
@@ -70,7 +64,7 @@ def asked(chats: list[dict[str, Any]]) -> list[tuple[str, str | None]]:
 class TestModelAndEffort:
     def test_an_instant_mode_s_own_hold_for_all_of_its_turn_and_no_longer(self, project: Project) -> None:
         project.write(".coder/modes/depth.md", DEPTH)
-        driver = play(project, ["/depth trees", "and now?"], [READ, {"text": "a"}, {"text": "b"}])
+        driver = play(project, [READ, {"text": "a"}, {"text": "b"}], ["/depth trees", "and now?"])
         assert asked(driver.chats) == [("deep", "high"), ("deep", "high"), ("scripted", None)]
         assert [e.status for e in of(driver.seen, TurnEnded)] == ["ok", "ok"]
 
@@ -78,7 +72,7 @@ class TestModelAndEffort:
         project.write(".coder/modes/depth.md", DEPTH)
         project.write(".coder/modes/calm.md", CALM)
         project.write(".coder/modes/plain.md", "---\nkind: instant\n---\nGo.\n")
-        driver = play(project, ["/calm", "one", "/depth trees", "/plain", "/modes off calm", "two"])
+        driver = play(project, ANSWERS, ["/calm", "one", "/depth trees", "/plain", "/modes off calm", "two"])
         assert asked(driver.chats) == [("calm", "low"), ("deep", "high"), ("calm", "low"), ("scripted", None)]
 
     def test_the_op_does_the_same_and_routing_does_not_overrule_it(self, project: Project) -> None:
@@ -94,7 +88,7 @@ class TestModelAndEffort:
 
     def test_what_the_modes_ask_for_is_told(self, project: Project) -> None:
         project.write(".coder/modes/calm.md", CALM)
-        on, off = of(play(project, ["/calm", "/modes off calm"]).seen, ModeStateChanged)
+        on, off = of(play(project, ANSWERS, ["/calm", "/modes off calm"]).seen, ModeStateChanged)
         assert (on.model, on.reasoning_effort) == ("calm", "low")
         assert (off.model, off.reasoning_effort) == (None, None)
 
@@ -119,7 +113,10 @@ class TestThePrefix:
         project.write(".coder/modes/calm.md", CALM + "It is\n!date +%s%N\n")
         project.coder("trust")
         driver = play(
-            project, ["/calm deeply", "one", "two tone=loud -t X", "/calm deeply", "three"], mode="yolo"
+            project,
+            ANSWERS,
+            ["/calm deeply", "one", "two tone=loud -t X", "/calm deeply", "three"],
+            mode="yolo",
         )
         bodies = [json.dumps(chat["messages"]).removesuffix("]") for chat in driver.chats]
         assert bodies[1].startswith(bodies[0])
@@ -132,7 +129,7 @@ class TestThePrefix:
 
     def test_a_change_replaces_the_block_and_adds_no_history(self, project: Project) -> None:
         project.write(".coder/modes/calm.md", CALM)
-        driver = play(project, ["/calm a", "one", "/calm b", "two"])
+        driver = play(project, ANSWERS, ["/calm a", "one", "/calm b", "two"])
         first, second = (chat["messages"] for chat in driver.chats)
         assert "Be calm a." in first[1]["content"]
         assert "Be calm b." in second[1]["content"]
@@ -145,7 +142,7 @@ class TestForms:
 
     def test_a_line_that_lacks_values_asks_for_the_form(self, project: Project) -> None:
         project.write(".coder/modes/m.md", LACKING.replace("default_enabled: true\n", ""))
-        driver = play(project, ["/m", "/m 1", "/m", "/m 2", "/m '"])
+        driver = play(project, ANSWERS, ["/m", "/m 1", "/m", "/m 2", "/m '"])
         done = of(driver.seen, CommandDone)
         assert [one.ok for one in done] == [False, True, True, True, False]
         forms = [one.data.get("form") for one in done]
@@ -155,7 +152,7 @@ class TestForms:
 
     def test_what_a_refused_line_held_besides_is_not_lost(self, project: Project) -> None:
         project.write(".coder/modes/lacking.md", LACKING.replace("default_enabled: true\n", ""))
-        (answer,) = of(play(project, ["/lacking\nAnd a long message."]).seen, CommandDone)
+        (answer,) = of(play(project, ANSWERS, ["/lacking\nAnd a long message."]).seen, CommandDone)
         assert (answer.ok, answer.data["form"]) == (False, "fill")
         assert answer.data["leftover"] == "And a long message."
 
@@ -163,7 +160,7 @@ class TestForms:
         project.write(
             ".coder/modes/depth.md", DEPTH.replace("name: style", "name: style\n    enum: [short, long]")
         )
-        driver = play(project, ["/depth", "/depth trees wide"])
+        driver = play(project, ANSWERS, ["/depth", "/depth trees wide"])
         missing, invalid = of(driver.seen, CommandDone)
         assert "topic is missing" in missing.text
         assert missing.data == {"mode_id": "/depth", "form": "fill", "values": {}}
@@ -183,7 +180,7 @@ class TestForms:
 
     def test_what_is_left_over_of_an_instant_line_is_told_and_not_sent(self, project: Project) -> None:
         project.write(".coder/modes/depth.md", DEPTH)
-        driver = play(project, ["/depth trees long and more\nnext line"])
+        driver = play(project, ANSWERS, ["/depth trees long and more\nnext line"])
         assert of(driver.seen, InstantModeExecuted)[0].leftover == "and more\nnext line"
         assert driver.chats[0]["messages"][-1]["content"].startswith("Think about trees, long.\n\n<note>")
 
@@ -262,7 +259,7 @@ class TestBrokenFiles:
 
     def test_they_never_break_the_start(self, project: Project) -> None:
         self.broken(project)
-        driver = play(project, ["hi"])
+        driver = play(project, ANSWERS, ["hi"])
         assert "Be calm" in driver.chats[0]["messages"][1]["content"]
         # the one that should have been on says why it is not; broken ones wait until they are asked for
         notices = [e.text for e in of(driver.seen, Notice)]
@@ -281,7 +278,7 @@ class TestBrokenFiles:
         listed = project.coder("modes").stdout
         for pattern in told.values():
             assert re.search(pattern, listed), (pattern, listed)
-        done = play(project, [*(f"/{name}" for name in told), "go on"])
+        done = play(project, ANSWERS, [*(f"/{name}" for name in told), "go on"])
         for pattern, answer in zip(told.values(), of(done.seen, CommandDone), strict=True):
             assert re.search(pattern, answer.text)
         assert [e.status for e in of(done.seen, TurnEnded)] == ["ok"]
@@ -310,7 +307,7 @@ def test_a_directory_above_that_may_not_be_looked_into_holds_nothing(
         return real(path, *args, **more)
 
     monkeypatch.setattr(os, "stat", stat)
-    assert [e.status for e in of(play(project, ["hi"]).seen, TurnEnded)] == ["ok"]
+    assert [e.status for e in of(play(project, ANSWERS, ["hi"]).seen, TurnEnded)] == ["ok"]
 
 
 def test_a_flag_does_not_put_a_mode_in_the_place_of_a_command(project: Project) -> None:
@@ -334,7 +331,7 @@ def test_the_list_marks_what_is_on_and_not_what_it_shadows(project: Project) -> 
     home = project.home / ".coder" / "modes"
     home.mkdir(parents=True)
     (home / "calm.md").write_text(CALM, encoding="utf-8")
-    listed = of(play(project, ["/calm very", "/modes"]).seen, CommandDone)[1].text.split("\n")[1:]
+    listed = of(play(project, ANSWERS, ["/calm very", "/modes"]).seen, CommandDone)[1].text.split("\n")[1:]
     assert listed[0].startswith("  /bad  (project:project)  broken  /")
     assert listed[1:] == [
         "● /calm [tone=very]  (project:project)  persistent",

@@ -66,7 +66,7 @@ def test_cell(tool: str, preset: Preset, mode: OperatingMode, wanted: str) -> No
 def test_the_cells_cover_all_presets_and_modes() -> None:
     assert set(PRESETS) == {"strict", "balanced", "auto-edit", "yolo"}
     assert set(OPERATING_MODES) == {"plan", "default", "auto-edit", "yolo"}
-    assert len(CELLS) == 17 * 16
+    assert len({cell[:3] for cell in CELLS}) == len(" ".join(TABLE).split()) * 16  # no tool has two rows
 
 
 def test_trust_goes_by_the_same_table() -> None:
@@ -195,6 +195,11 @@ def test_bash_without_a_verdict_fails_closed() -> None:
         ("cmake -B build -DPREFIX=E", ["cmake -B build -DPREFIX=E"]),
         ("/usr/bin/make test", ["make test"]),
         ("make; make", ["make"]),
+        (".venv/bin/python -m pytest -q tests/a.py", [".venv/bin/python -m pytest"]),
+        ("./.venv/bin/pytest -x", ["./.venv/bin/pytest"]),
+        ("node_modules/.bin/jest --ci", ["node_modules/.bin/jest"]),
+        (".venv/bin/python a.py b", [".venv/bin/python a.py b"]),
+        (".venv/bin/../x/python -m pytest -q", [".venv/bin/../x/python -m pytest -q"]),
     ],
 )
 def test_always_is_offered_by_name(line: str, names: list[str], tmp_path: Path) -> None:
@@ -228,7 +233,7 @@ def test_always_is_offered_by_name(line: str, names: list[str], tmp_path: Path) 
         "make -E 'x:;evil'", "make --eval=x", "make -f other", "make -C sub", "make SHELL=x", "make CC=x all",
         "wget -e x=y http://h", "wget --execute=x http://h", "gcc @file", "curl -K x http://h",
         "echo hi > new.txt", "make > new.txt", "touch x >> log", "touch x 2> new.txt",
-        "vim x", "man x", "trap make EXIT", "echo $((x))", "npm exec x",
+        "vim x", "man x", "trap make EXIT", "echo $((x))", "npm exec x", ".venv/bin/python -c x",
     ],
 )  # fmt: skip
 def test_always_never_covers(line: str, tmp_path: Path) -> None:
@@ -245,6 +250,9 @@ def test_always_never_covers(line: str, tmp_path: Path) -> None:
         ("npm run lint", "npm run evil"), ("python3 a.py", "python3 b.py"), ("make test", "make evil"),
         ("make", "make evil"), ("npm run", "npm run lint"), ("python3 -m unittest", "python3 -m evil"),
         ("./run.sh", "./other.sh"), ("git commit", "git push"),
+        (".venv/bin/python -m pytest", ".venv/bin/python -m pytest -p evil"),
+        (".venv/bin/python -m pytest", ".venv/bin/python -m evil"), ("pytest", ".venv/bin/pytest"),
+        (".venv/bin/pytest", "sub/.venv/bin/pytest"), (".venv/bin/pytest", "cd sub && .venv/bin/pytest"),
         ("./run.sh", "cd sub && ./run.sh"), ("python3 a.py", "cd sub; python3 a.py"),
         ("npm test", "cd sub && npm test"), ("make test (in src)", "cd sub && make test"),
         ("make test (in src)", "cd src; cd sub; make test"),
@@ -313,7 +321,8 @@ def test_matrix_agrees_with_decide() -> None:
         assert shown["fetch"] == "deny"
         assert shown["MCP tools"] == decide("mcp__s__x", preset, mode).decision
         assert shown["task, explore"] == "allow"
-        assert len(shown) == 18
+        running = [name for name, tool in built_in_tools().items() if tool.kind == "runs"]  # two rows each
+        assert len(shown) == len([*built_in_tools(), *running, "task, explore", "MCP tools"])
 
 
 @pytest.mark.parametrize(

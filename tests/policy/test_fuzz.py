@@ -30,6 +30,7 @@ def _run(chamber: Chamber, *lines: str) -> Seen:
     return chamber.run([Line(line) for line in lines])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", [1, 2])
 def test_what_is_judged_read_only_does_nothing(chamber: Chamber, words: Vocabulary, seed: int) -> None:
     tally = Campaign(chamber, seed, words).run(1500)
@@ -97,6 +98,7 @@ def test_a_failure_is_made_short(
     assert [failure.shortest for failure in campaign.tally.failures] == ["evil"]
 
 
+@pytest.mark.thorough
 def test_what_a_line_that_was_given_up_leaves_in_tmp_is_no_failure(tmp_path: Path) -> None:
     """git puts files there while it compares, and takes them away unless it is killed."""
     try:

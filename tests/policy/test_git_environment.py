@@ -231,6 +231,7 @@ def test_a_bare_repository_in_a_subdirectory(repository: Repository) -> None:
     assert repository.runs_without("git -C hidden status")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["filter.evil.clean", "core.fsmonitor"])
 def test_repositories_within_are_looked_into(repository: Repository, tmp_path: Path, kind: str) -> None:
     """`git status` starts git in each submodule, by the submodule's own settings, and so on."""

@@ -76,6 +76,7 @@ WRAPPERS: list[Callable[[str], str]] = [
 ]
 
 
+@pytest.mark.thorough
 @settings(max_examples=400, deadline=None)
 @given(RISKY, st.lists(st.sampled_from(WRAPPERS), max_size=4))
 def test_wrapping_never_launders(line: str, wrappers: list[Callable[[str], str]]) -> None:
@@ -95,6 +96,7 @@ DOERS = st.sampled_from(
 )
 
 
+@pytest.mark.thorough
 @settings(max_examples=200, deadline=None)
 @given(DOERS, st.lists(st.sampled_from(WRAPPERS), max_size=4))
 def test_wrapping_never_makes_read_only(line: str, wrappers: list[Callable[[str], str]]) -> None:
@@ -121,6 +123,7 @@ SHELL_TOKENS = st.sampled_from(
 TOKEN_LINES = st.lists(SHELL_TOKENS, min_size=1, max_size=14).map("".join)
 
 
+@pytest.mark.thorough
 @settings(max_examples=400, deadline=None)
 @given(TOKEN_LINES)
 def test_never_raises_for_shell_like_text(line: str) -> None:
@@ -128,6 +131,7 @@ def test_never_raises_for_shell_like_text(line: str) -> None:
     assert verdict.parsed or verdict.risks
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not shutil.which("bash"), reason="no bash on this machine")
 def test_what_is_called_read_only_runs_nothing_else_in_bash(tmp_path: Path) -> None:
     """Mutated lines that count as read-only are given to a real bash: a strange command must not run."""

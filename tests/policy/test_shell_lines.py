@@ -45,6 +45,7 @@ def test_verdict(row: Row, workspace: Path) -> None:
         assert not verdict.read_only
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not shutil.which("bash"), reason="no bash on this machine")
 def test_bash_agrees_on_what_is_a_line() -> None:
     """`bash -n` for every line, all started from one bash."""

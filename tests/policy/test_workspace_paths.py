@@ -174,6 +174,7 @@ def linked(tmp_path_factory: pytest.TempPathFactory) -> DirectoryWorkspace:
     return DirectoryWorkspace(root)
 
 
+@pytest.mark.thorough
 @settings(max_examples=300, deadline=None)
 @given(parts=st.lists(PARTS, min_size=1, max_size=7), write=st.booleans())
 def test_whatever_resolves_lies_inside(linked: DirectoryWorkspace, parts: list[str], write: bool) -> None:

@@ -120,6 +120,7 @@ def strange(draw: st.DrawFn) -> HistoryEvent:
     return msgspec.structs.replace(event, meta=meta)
 
 
+@pytest.mark.thorough
 @given(st.lists(strange(), max_size=12))
 def test_nothing_that_a_line_may_hold_stops_a_reader(events: list[HistoryEvent]) -> None:
     texts = Texts("en")
@@ -136,7 +137,7 @@ def test_nothing_that_a_line_may_hold_stops_a_reader(events: list[HistoryEvent])
         assert isinstance(event.entry, FORMS[event.type])
         for taker in takers:
             taker.take(event)
-        "".join([*lines_of(event, texts.say), Renderer(texts).html(event)]).encode()
+        "".join([*lines_of(event, texts.say, "", {}), Renderer(texts).html(event)]).encode()
 
 
 def test_a_field_that_does_not_fit_costs_itself_alone() -> None:

@@ -38,6 +38,7 @@ def results(name: str, fault: str, directory: Path) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("fault", ["kill", "full"])
 @pytest.mark.parametrize("name", WRITES)
 def test_the_old_or_the_new_and_nothing_between(tmp_path: Path, name: str, fault: str) -> None:
@@ -101,6 +102,7 @@ def kept(home: Path, name: str) -> list[list[str]]:
     return [*([entry for entry in some if entry.startswith(f"{name}-")] for some in entries), logged]
 
 
+@pytest.mark.thorough
 def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
     names, count = ("a", "b", "c"), 15
     processes = [started(tmp_path, name, count) for name in names]

@@ -96,6 +96,7 @@ def session() -> Rich:
     return rich()
 
 
+@pytest.mark.thorough
 def test_the_session_has_everything_in_it(session: Rich) -> None:
     kinds = {event["type"] for event in session.events}
     assert kinds >= {
@@ -115,6 +116,7 @@ def test_the_whole_log_gives_back_what_was(session: Rich, tmp_path: Path) -> Non
     assert (state.turn, state.turn_open, state.unanswered) == (4, False, [])
 
 
+@pytest.mark.thorough
 def test_a_log_cut_at_any_byte_is_read_up_to_its_last_whole_line(session: Rich, tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     path.write_bytes(session.log)

@@ -222,6 +222,7 @@ def test_behind_a_proxy_local_names_are_refused_all_the_same(site: Site) -> None
     assert site.asked == []
 
 
+@pytest.mark.thorough
 def test_size_is_bounded(site: Site) -> None:
     site.answers["/big"] = (200, {"Content-Type": "text/plain"}, b"x" * (MAX_BYTES + 1000))
     bomb = gzip.compress(b"y" * (MAX_BYTES * 4))

@@ -12,8 +12,7 @@ from coder.record.replay import replay
 from coder.record.sinks import LegacyXmlSink
 from kit import ScriptedServer
 from kit.calls import step
-from kit.driving import Project
-from kit.wire import play
+from kit.driving import Project, play
 
 WRITES = {"calls": [{"name": "write", "arguments": {"path": "made.txt", "content": "x\n"}}]}
 

@@ -61,6 +61,7 @@ def armed(root: Path, evil: Path) -> None:
     os.utime(root / ".gitattributes", (1, 1))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("rung", [*available(), "none"])
 def test_nothing_that_a_repository_names_runs(project: Project, rung: str) -> None:
     marker = project.cwd / "ran"

@@ -152,6 +152,7 @@ def check_inert(text: str) -> None:
     assert found == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kinds", [SMALL, LARGE], ids=["small", "large"])
 @pytest.mark.parametrize("tool", ALL_TOOLS)
 def test_through_every_tool(project: Project, tool: str, kinds: dict[str, bytes]) -> None:

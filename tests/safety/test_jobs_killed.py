@@ -58,6 +58,7 @@ def started(command: str) -> list[Any]:
     return [{"calls": [call]}, {"text": "done"}]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("rung", RUNGS)
 def test_killed_outright(project: Project, rung: str) -> None:
     """Also what has left the job's process group, and its session."""
@@ -92,6 +93,7 @@ def test_killed_outright(project: Project, rung: str) -> None:
     assert end["type"] == "turn_end"  # it was killed: nothing was tidied up
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_told_to_end(project: Project, number: signal.Signals) -> None:
     """While the model is being asked after the job was started."""

@@ -165,6 +165,7 @@ def test_a_required_sandbox_is_required_of_servers_too(project: Project, rung: s
     assert of(driver.seen, TurnEnded)[0].status == "ok"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("confined", [True, False])
 def test_it_ends_with_coder_killed(project: Project, confined: bool) -> None:
     """In the middle of a call, so that it does not look at its stdin: what wraps it must end it."""

@@ -25,7 +25,7 @@ from coder.policy.sandbox.ladder import Sandbox
 from coder.process.child import Child
 from coder.process.run import Outcome, run_process
 from kit.driving import Project
-from kit.mcp_meeting import until
+from kit.mcp_client import until
 
 pytestmark = pytest.mark.skipif("bwrap" not in available(), reason="for the strong rung")
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
@@ -164,6 +164,7 @@ def test_many_at_once_each_with_connections_of_their_own(root: Path) -> None:
             client.close()
 
 
+@pytest.mark.thorough
 def test_nothing_is_left_of_two_hundred(root: Path) -> None:
     async def scenario() -> None:
         before = held()

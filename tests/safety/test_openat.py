@@ -6,14 +6,13 @@ import asyncio
 import contextlib
 import errno
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from swapping import DEADLINE, NoJournal, swapping
 
 from coder.context.attachments import expand
 from coder.context.memory import Memory
@@ -44,23 +43,6 @@ from coder.tools.read import Read
 from coder.tools.save_memory import NotSaved
 from coder.tools.write import Write
 
-# Two names for one path, in turn and in one step: the path is always there, as a directory or as a link.
-_SWAPPING = """
-import ctypes, os, sys
-parent = os.getppid()
-one, other = (os.fsencode(name) for name in sys.argv[1:])
-exchange = ctypes.CDLL(None, use_errno=True).renameat2
-print("ready", flush=True)
-while os.getppid() == parent:
-    if exchange(-100, one, -100, other, 2):
-        os._exit(3)
-"""
-_DEADLINE = 60.0  # for a machine that does ten other things; the loops end by what they have seen
-
-
-class NoJournal:
-    def before_change(self, path: Path, after: bytes | None, mode: int | None = None) -> None: ...
-
 
 class Contested:
     """A workspace whose directory `a` is now a directory and now a link to a private one outside."""
@@ -87,17 +69,6 @@ class Contested:
     def check(self) -> None:
         assert self._outside() == self.untouched
 
-    def swapping(self) -> subprocess.Popen[str]:
-        names = [str(self.root / name) for name in ("a", "b")]
-        child = subprocess.Popen(
-            [sys.executable, "-c", _SWAPPING, *names],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert child.stdout is not None
-        child.stdout.readline()
-        return child
-
     def careless(self) -> str:
         """What check-then-open would have read: the proof that the exchange does hit the gap."""
         try:
@@ -109,18 +80,14 @@ class Contested:
 @pytest.fixture
 def contested(tmp_path: Path) -> Iterator[Contested]:
     place = Contested(tmp_path)
-    child = place.swapping()
-    yield place
-    still_swapping = child.poll() is None
-    child.kill()
-    child.communicate()
-    assert still_swapping, "nobody was exchanging anything"
+    with swapping(place.root / "a", place.root / "b"):
+        yield place
     place.check()
 
 
 def until_it_was_close(place: Contested, attempt: Callable[[int], None], rounds: int) -> None:
     """So many times, and on until a careless reader would have been fooled."""
-    fooled, at, end = 0, 0, time.monotonic() + _DEADLINE
+    fooled, at, end = 0, 0, time.monotonic() + DEADLINE
     while (at < rounds or not fooled) and time.monotonic() < end:
         fooled += place.careless() == "PRIVATE\n"
         attempt(at)
@@ -147,6 +114,7 @@ async def _results(place: Contested, at: int) -> list[ToolResult]:
     ]
 
 
+@pytest.mark.thorough
 def test_the_file_tools(contested: Contested) -> None:
     done: dict[bool, int] = {True: 0, False: 0}
 
@@ -160,6 +128,7 @@ def test_the_file_tools(contested: Contested) -> None:
     assert done[False] > 100, done  # so links were met
 
 
+@pytest.mark.thorough
 def test_reading_and_writing_thousands_of_times(contested: Contested) -> None:
     place = contested
     target = place.root / "a" / "deep" / "mine.txt"
@@ -191,6 +160,7 @@ def test_reading_and_writing_thousands_of_times(contested: Contested) -> None:
     assert refused > 0
 
 
+@pytest.mark.thorough
 def test_what_a_message_or_the_project_names(contested: Contested) -> None:
     """`@file`, a mode's `@file`, memory, AGENTS.md, skills and mode files."""
     place = contested
@@ -226,6 +196,7 @@ def test_what_a_message_or_the_project_names(contested: Contested) -> None:
     assert seen == {"@file", "memory", "instructions", "skills", "modes", "mode's @file"}
 
 
+@pytest.mark.thorough
 def test_undo_and_its_memory(contested: Contested, tmp_path: Path) -> None:
     """What undo keeps is of the project, and what it puts back goes there or nowhere."""
     place = contested

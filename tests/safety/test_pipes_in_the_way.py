@@ -33,6 +33,7 @@ def put(path: Path, kind: str) -> None:
         path.symlink_to("/dev/zero")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["pipe", "socket", "link"])
 @pytest.mark.parametrize("where", [".gitignore", "sub/.gitignore"])
 def test_a_gitignore_that_is_no_file_hides_and_stalls_nothing(

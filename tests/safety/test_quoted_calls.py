@@ -6,8 +6,7 @@ import pytest
 
 from coder.protocol.events import Content, TurnEnded
 from kit.calls import step
-from kit.driving import Project, of
-from kit.wire import play
+from kit.driving import Project, of, play
 
 CALL = '{"name": "write", "arguments": {"path": "evil.py", "content": "print(1)"}}'
 SPREAD = """{
@@ -54,6 +53,15 @@ def test_quoting_an_action_runs_nothing(project: Project, answer: str) -> None:
     assert not (project.cwd / "evil.py").exists()
     assert "taken for a quotation" in driver.chats[2]["messages"][-1]["content"]
     assert of(driver.seen, TurnEnded)[0].text == "done"
+
+
+@pytest.mark.parametrize("dialect", ["react-xml", "native"])
+def test_a_call_in_the_final_answer_is_its_text(project: Project, dialect: str) -> None:
+    """`<final>` wins, also over calls that are salvaged from text."""
+    project.configure(provider={"dialect": dialect})
+    driver = play(project, [{"text": f"<final>{CALL}</final>"}], ["how is a file made?"], mode="auto-edit")
+    assert not (project.cwd / "evil.py").exists()
+    assert CALL in of(driver.seen, TurnEnded)[0].text
 
 
 def test_a_call_of_the_models_own_runs_though_its_words_were_read(project: Project) -> None:

@@ -33,10 +33,10 @@ PROCESSES = {
     "fd": "os.readlink(f'/proc/{V}/fd/0')",
     "ns": "os.open(f'/proc/{V}/ns/mnt', 0)",
     "oom": "open(f'/proc/{V}/oom_score_adj', 'w').write('500')",
-    "ptrace": "call(PTRACE, 16, V, 0, 0)",
-    "read memory": "call(VM_READ, V, vector(8), 1, vector(8), 1, 0)",
-    "write memory": "call(VM_WRITE, V, vector(8), 1, vector(8), 1, 0)",
-    "take a descriptor": "call(438, os.pidfd_open(V), 0, 0)",
+    "ptrace": "syscall(PTRACE, 16, V, 0, 0)",
+    "read memory": "syscall(VM_READ, V, vector(8), 1, vector(8), 1, 0)",
+    "write memory": "syscall(VM_WRITE, V, vector(8), 1, vector(8), 1, 0)",
+    "take a descriptor": "syscall(438, os.pidfd_open(V), 0, 0)",
     "limits": "resource.prlimit(V, resource.RLIMIT_CPU, (1, 1))",
 }
 SCHEDULING = {
@@ -46,7 +46,7 @@ SCHEDULING = {
     "user": "os.setpriority(os.PRIO_USER, 0, 19)",
     "scheduler": "os.sched_setscheduler(1, os.SCHED_IDLE, os.sched_param(0))",
     "parameters": "os.sched_setparam(1, os.sched_param(0))",
-    "attributes": "call(SCHED_SETATTR, 1, struct.pack('IIQiIQQQ', 48, 5, 0, 0, 0, 0, 0, 0), 0)",
+    "attributes": "syscall(SCHED_SETATTR, 1, struct.pack('IIQiIQQQ', 48, 5, 0, 0, 0, 0, 0, 0), 0)",
     "processors": "os.sched_setaffinity(1, {0})",
 }
 OWN_SCHEDULING = {
@@ -62,20 +62,20 @@ SIGNALS = {
     "all": "os.kill(-1, signal.SIGCONT); os.kill(V, 0)",
 }
 KERNEL = {
-    "read keys": "call(KEYCTL, 11, call(KEYCTL, 0, -3, 0), ctypes.create_string_buffer(400), 400)",
-    "add a key": "call(ADD_KEY, b'user', b'x', b'y', 1, -3)",
+    "read keys": "syscall(KEYCTL, 11, syscall(KEYCTL, 0, -3, 0), ctypes.create_string_buffer(400), 400)",
+    "add a key": "syscall(ADD_KEY, b'user', b'x', b'y', 1, -3)",
     "core pattern": "os.open('/proc/sys/kernel/core_pattern', os.O_WRONLY)",
     "any switch": "writable('/proc/sys/kernel', '/proc/sys/vm', '/sys/kernel/mm', '/sys/power')",
     "sysrq": "os.open('/proc/sysrq-trigger', os.O_WRONLY)",
     "control groups": "writable('/sys/fs/cgroup')",
-    "mount": "call(MOUNT, b'none', b'/tmp', b'tmpfs', 0, 0)",
+    "mount": "syscall(MOUNT, b'none', b'/tmp', b'tmpfs', 0, 0)",
     "device": "os.mknod('device', 0o60600, os.makedev(8, 0))",
     "by handle": "by_handle()",
     "hypervisor": "socket.socket(40, socket.SOCK_STREAM)",
-    "hypervisor by a ring": "call(425, 8, ctypes.create_string_buffer(120))",
+    "hypervisor by a ring": "syscall(425, 8, ctypes.create_string_buffer(120))",
     "raw packets": "socket.socket(socket.AF_PACKET, socket.SOCK_RAW)",
-    "namespace of init": "call(SETNS, os.open('/proc/1/ns/mnt', 0), 0)",
-    "control groups anew": "call(UNSHARE, 0x12020000); call(MOUNT, b'none', b'/tmp', b'cgroup2', 0, 0)",
+    "namespace of init": "syscall(SETNS, os.open('/proc/1/ns/mnt', 0), 0)",
+    "control groups anew": "syscall(UNSHARE, 0x12020000); syscall(MOUNT, b'none', b'/tmp', b'cgroup2', 0, 0)",
 }
 TERMINAL = {
     "own": "os.open('/dev/tty', os.O_RDWR)",
@@ -93,7 +93,7 @@ KEYCTL, ADD_KEY, UNSHARE, MOUNT, SETNS = (250, 248, 272, 165, 308) if X86 else (
 TO_HANDLE, BY_HANDLE = (303, 304) if X86 else (264, 265)
 SCHED_SETATTR = 314 if X86 else 274
 
-def call(number, *words):
+def syscall(number, *words):
     result = LIBC.syscall(number, *words)
     if result < 0:
         raise OSError(ctypes.get_errno(), "refused")
@@ -122,8 +122,8 @@ OWN_SWITCHES = tuple("/proc/sys/kernel/" + name for name in OWN)
 
 def by_handle():
     handle = ctypes.create_string_buffer(struct.pack("Ii", 128, 0) + bytes(128))
-    call(TO_HANDLE, -100, HOME.encode(), handle, ctypes.byref(ctypes.c_int()), 0)
-    call(BY_HANDLE, os.open(HOME, os.O_RDONLY), handle, os.O_RDONLY)
+    syscall(TO_HANDLE, -100, HOME.encode(), handle, ctypes.byref(ctypes.c_int()), 0)
+    syscall(BY_HANDLE, os.open(HOME, os.O_RDONLY), handle, os.O_RDONLY)
 """
 
 
@@ -227,6 +227,7 @@ def test_processes_of_a_command_can_lock_each_other_out(box: Box) -> None:
     assert box.run(script).stdout == "[1, 2]\n"
 
 
+@pytest.mark.thorough
 def test_a_socket_with_a_file_in_the_home_is_out_of_reach(box: Box) -> None:
     """A password manager's, an agent's, a container engine's: not all lie in /run."""
     path = box.home / "sub" / "agent.sock"

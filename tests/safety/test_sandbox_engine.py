@@ -169,6 +169,7 @@ def test_the_network_is_on_in_the_other_modes_and_one_setting_turns_it_off(
     assert "connected" not in project.of_type("observation")[0]["content"]
 
 
+@pytest.mark.thorough
 def test_the_level_is_said_at_the_first_use_and_shown_by_status_and_doctor(project: Project) -> None:
     script = [{"calls": [bash("true")]}, {"calls": [bash("true")]}, {"text": "ok"}]
     with ScriptedServer(script) as server:

@@ -96,6 +96,7 @@ def test_some_rung_works_here() -> None:
     assert RUNGS
 
 
+@pytest.mark.thorough
 def test_no_write_gets_out(box: Box) -> None:
     """All of them in one box; the check after each says which one got out."""
     before = box.before_and_after()
@@ -113,6 +114,7 @@ def in_runs(box: Box, scripts: dict[str, str]) -> list[tuple[str, str]]:
     return list(whole.items()) if box.user == "me" else [("all", "\n".join(whole.values()))]
 
 
+@pytest.mark.thorough
 def test_no_secret_gets_out(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CODER_API_KEY_OF_THE_TEST", SECRET)
     for name, script in in_runs(box, READS):
@@ -163,6 +165,7 @@ def test_temporary_files_last_from_one_command_to_the_next(box: Box) -> None:
     assert outcome.stdout == "kept\n"
 
 
+@pytest.mark.thorough
 def test_plan_writes_nothing_in_the_workspace(box: Box) -> None:
     before = {p: p.read_bytes() for p in box.workspace.rglob("*") if p.is_file()}
     box.run("echo x > a.txt; echo x > new; rm -rf src a.txt; mkdir d; ln -s a l; mv a.txt b.txt", plan=True)
@@ -215,6 +218,7 @@ class Greeter:
                 peer.sendall(b"hello")
 
 
+@pytest.mark.thorough
 def test_network_is_on_unless_switched_off(box: Box) -> None:
     listening = socket.create_server(("127.0.0.1", 0))
     with listening:
@@ -257,6 +261,7 @@ def reached(box: Box, address: str, place: Path | None = None, **options: bool) 
             place.unlink()
 
 
+@pytest.mark.thorough
 def test_sockets_of_other_programs_are_out_of_reach(box: Box) -> None:
     """An ssh-agent, a tmux server, a session bus, X11, docker: each would act for the caller, outside."""
     run = Path("/run") if os.access("/run", os.W_OK) else None
@@ -275,6 +280,7 @@ def test_sockets_of_other_programs_are_out_of_reach(box: Box) -> None:
                 x11.rmdir()
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(landlock_abi() < SCOPES_FROM, reason="the kernel cannot keep them apart")
 def test_sockets_without_a_file_are_out_of_reach(box: Box) -> None:
     """They belong to the network and not to the file system: X11 and older session buses listen there."""

@@ -46,6 +46,7 @@ def box(request: pytest.FixtureRequest) -> Iterator[Box]:
     found.close()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("rung", RUNGS)
 def test_no_daemon_is_left_of_a_command_that_ran_out_of_time_on_a_busy_machine(rung: str) -> None:
     box = Box(rung)
@@ -64,6 +65,7 @@ def test_no_daemon_is_left_of_a_command_that_ran_out_of_time_on_a_busy_machine(r
     assert left == []
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a compiler")
 def test_processes_that_fork_without_end_end_with_their_command() -> None:
     """On every rung; one after the other, so that what would outlive them is waited for once."""

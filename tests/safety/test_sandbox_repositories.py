@@ -85,6 +85,7 @@ def warnings(driver: Driver) -> str:
     return "\n".join(n.text for n in of(driver.seen, Notice) if n.level == "warning")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("rung", RUNGS)
 def test_what_is_there_is_not_turned_against_the_person(project: Project, rung: str) -> None:
     directories = workspace(project)
@@ -102,6 +103,7 @@ def test_what_is_there_is_not_turned_against_the_person(project: Project, rung: 
         assert "has been put back" in warnings(driver)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("rung", RUNGS)
 def test_a_pointer_does_not_come_to_lead_elsewhere(project: Project, rung: str) -> None:
     """Of a submodule, a worktree and a repository whose directory lies apart `.git` is a file."""
@@ -117,6 +119,7 @@ def test_a_pointer_does_not_come_to_lead_elsewhere(project: Project, rung: str) 
     assert "evil" not in "".join(git(mark.parent, "config", "--list") for mark in marks)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("rung", RUNGS)
 def test_one_that_takes_the_place_of_another(project: Project, rung: str) -> None:
     """Moving the whole directory away is not stopped: it may be honest. What takes its place is locked."""
@@ -141,6 +144,7 @@ MADE = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("rung", RUNGS)
 def test_what_a_command_makes_with_programs_in_it_is_named(project: Project, rung: str) -> None:
     workspace(project)
@@ -167,6 +171,7 @@ def test_one_made_where_there_was_none_at_all_is_named(project: Project, rung: s
     assert "This command made .git:" in warnings(driver)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("rung", RUNGS)
 def test_honest_work_in_them_goes_on_as_before(project: Project, rung: str) -> None:
     directories = workspace(project)
@@ -192,6 +197,7 @@ def test_honest_work_in_them_goes_on_as_before(project: Project, rung: str) -> N
     assert "put back" not in warnings(driver)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("rung", RUNGS)
 def test_submodules_can_be_brought_in(project: Project, rung: str, tmp_path: Path) -> None:
     workspace(project)
@@ -208,6 +214,7 @@ def test_submodules_can_be_brought_in(project: Project, rung: str, tmp_path: Pat
     assert warnings(driver) == ""
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("rung", RUNGS)
 def test_our_own_calls_of_git_run_nothing_that_could_do_harm(project: Project, rung: str) -> None:
     """`/diff` looks at files, which filters are made for."""
@@ -253,6 +260,7 @@ def test_which_bytes_may_name_programs(text: str, named: bool) -> None:
     assert bool(_naming_lines(text.encode())) == named
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("rung", RUNGS)
 def test_a_pointer_is_followed_as_git_follows_it(project: Project, rung: str) -> None:
     """Blanks belong to the name: what lies without them is another directory."""

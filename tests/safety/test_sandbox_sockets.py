@@ -93,7 +93,7 @@ def test_nor_one_that_is_made_or_renamed_while_the_command_runs(box: Box) -> Non
         f"""
         import os, socket, time
         open("ready", "w")
-        for _ in range(6000):
+        for _ in range(2000):
             for path in ("{box.outside}/late", "{box.outside}/renamed", "{box.home}/sub/late"):
                 if os.path.exists(path):
                     try:
@@ -139,6 +139,7 @@ def test_nor_by_a_link_or_another_way_to_it(box: Box) -> None:
         assert not visited(server)
 
 
+@pytest.mark.thorough
 def test_nor_by_exchanging_the_address_while_it_is_looked_at(box: Box) -> None:
     """A check that is followed by the command's own call would be fooled now and then (TOCTOU)."""
     if box.rung != "bwrap":
@@ -249,6 +250,7 @@ os.execvp("sleep", ["sleep", "{mark}"])
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("plan", [False, True])
 @pytest.mark.parametrize("rung", RUNGS)
 def test_a_command_ends_with_coder_however_coder_ends(rung: str, plan: bool) -> None:

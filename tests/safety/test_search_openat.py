@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from swapping import DEADLINE, NoJournal, swapping
 
 from coder.policy.workspace import DirectoryWorkspace
 from coder.tools.base import Limits, ToolContext, ToolResult
@@ -20,22 +19,6 @@ from coder.tools.glob import Glob
 from coder.tools.grep import Grep
 from coder.tools.search import ripgrep
 from coder.tools.search.revalidate import LineCheck, files_there
-
-_SWAPPING = """
-import ctypes, os, sys
-parent = os.getppid()
-one, other = (os.fsencode(name) for name in sys.argv[1:])
-exchange = ctypes.CDLL(None, use_errno=True).renameat2
-print("ready", flush=True)
-while os.getppid() == parent:
-    if exchange(-100, one, -100, other, 2):
-        os._exit(3)
-"""
-_DEADLINE = 60.0
-
-
-class NoJournal:
-    def before_change(self, path: Path, after: bytes | None, mode: int | None = None) -> None: ...
 
 
 class Contested:
@@ -61,22 +44,13 @@ class Contested:
 @pytest.fixture
 def contested(tmp_path: Path) -> Iterator[Contested]:
     place = Contested(tmp_path)
-    names = [str(place.root / name) for name in ("a", "b")]
-    child = subprocess.Popen(
-        [sys.executable, "-c", _SWAPPING, *names], stdout=subprocess.PIPE, encoding="ascii"
-    )
-    assert child.stdout is not None
-    child.stdout.readline()
-    yield place
-    still_swapping = child.poll() is None
-    child.kill()
-    child.communicate()
-    assert still_swapping, "nobody was exchanging anything"
+    with swapping(place.root / "a", place.root / "b"):
+        yield place
 
 
 def until(done: Callable[[], bool], attempt: Callable[[], None], rounds: int) -> None:
     """So many times, and on until it has been seen that ripgrep was led out."""
-    at, end = 0, time.monotonic() + _DEADLINE
+    at, end = 0, time.monotonic() + DEADLINE
     while (at < rounds or not done()) and time.monotonic() < end:
         attempt()
         at += 1
@@ -84,6 +58,7 @@ def until(done: Callable[[], bool], attempt: Callable[[], None], rounds: int) ->
     assert at >= rounds
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(ripgrep.find_ripgrep(os.environ["PATH"], "/nonexistent") is None, reason="needs ripgrep")
 def test_grep_and_glob_bring_nothing_from_outside(
     contested: Contested, monkeypatch: pytest.MonkeyPatch
@@ -119,6 +94,7 @@ def test_grep_and_glob_bring_nothing_from_outside(
     assert all(inside.values()), inside
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(ripgrep.find_ripgrep(os.environ["PATH"], "/nonexistent") is None, reason="needs ripgrep")
 def test_what_matches_outside_only_is_not_even_counted(
     contested: Contested, monkeypatch: pytest.MonkeyPatch
@@ -149,6 +125,7 @@ def test_what_matches_outside_only_is_not_even_counted(
     until(lambda: all(led_out.values()), attempt, 40)
 
 
+@pytest.mark.thorough
 def test_looking_up_thousands_of_times(contested: Contested) -> None:
     """The proof itself: what it says yes to is in the project."""
     yes = no = 0

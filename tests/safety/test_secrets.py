@@ -244,6 +244,7 @@ def test_restoring_gives_back_every_text(before: str, name: str, after: str) -> 
     assert redactor.redact(shown) == shown
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "piece",
     [

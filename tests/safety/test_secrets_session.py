@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import random
@@ -11,7 +10,7 @@ import string
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from coder.protocol.ops import ApprovalReply
 from coder.terminal.pager import page
 from kit import ScriptedServer
 from kit.calls import step
-from kit.driving import Driver, Project, drive, left_running, of
+from kit.driving import Answerer, Driver, Project, drive, left_running, of, play
 from kit.validity import check_conversation
 
 KEY = b"a key for placeholders, for tests"
@@ -66,21 +65,10 @@ def played(
     project: Project,
     script: Sequence[Any],
     inputs: Sequence[str],
-    answer: Callable[[ApprovalRequested], ApprovalReply] | None = None,
+    answer: Answerer | None = None,
     **options: Any,
 ) -> Driver:
-    async def run(url: str) -> Driver:
-        driver = Driver(project, url, **options)
-        driver.start()
-        for text in inputs:
-            await driver.send(text, answer)
-        await driver.close()
-        return driver
-
-    with ScriptedServer([*script, {"text": "done"}]) as server:
-        driver = asyncio.run(run(server.url))
-        driver.chats = server.chats
-    return driver
+    return play(project, [*script, {"text": "done"}], inputs, answer=answer, **options)
 
 
 def sent_and_kept(project: Project, driver: Driver) -> str:

@@ -111,6 +111,7 @@ def test_a_run_without_a_terminal_says_that_it_changed(project: Project) -> None
 MODE = "---\nkind: instant\n---\nThe log:\n!cat {}\n"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "config", ["", '{"permission": {"preset": "yolo"}}'], ids=["modes alone", "with settings"]
 )

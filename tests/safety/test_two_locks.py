@@ -154,6 +154,7 @@ READING = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 def test_what_only_reads_works_there(project: Project, rung: str) -> None:
     from test_sandbox_engine import git

@@ -70,6 +70,7 @@ def lines_of(path: Path) -> list[str]:
     return path.read_text(encoding="utf-8").splitlines()
 
 
+@pytest.mark.thorough
 def test_edits_of_one_file_and_their_undo(project: Project) -> None:
     original = [f"{who}{n}\n" for n in range(EDITS) for who in ("a", "-----", "b", "=====")]
     shared = project.write("shared.txt", "".join(original))
@@ -112,6 +113,7 @@ def test_edits_of_one_file_and_their_undo(project: Project) -> None:
     assert not list(project.cwd.glob("**/*.tmp"))
 
 
+@pytest.mark.thorough
 def test_memory_files_and_commands(project: Project) -> None:
     def working(who: str) -> Busy:
         def calls(at: int) -> list[dict[str, Any]]:

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from kit import ScriptedServer
 from kit.calls import bash, call
 from kit.driving import Project, processes
@@ -21,6 +23,7 @@ SCRIPT = [
 ]
 
 
+@pytest.mark.thorough
 def test_acpx_drives_a_whole_session(project: Project) -> None:
     acpx = npm_program("acpx")
     project.write("a.txt", "one\ntwo\n")

@@ -379,6 +379,7 @@ def test_images_of_a_prompt(project: Project) -> None:
     assert alone[1]["image_url"]["url"] == url
 
 
+@pytest.mark.thorough
 def test_images_are_shown_and_shown_again(project: Project) -> None:
     """Of results, and of prompts when their session is loaded."""
     project.configure(provider={"models": {"scripted": {"images": True}}})
@@ -418,6 +419,7 @@ def test_the_persons_own_shell(project: Project) -> None:
     assert "!touch ran" in server.chats[0]["messages"][-1]["content"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("script", "args", "reason"),
     [

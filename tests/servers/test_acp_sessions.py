@@ -70,6 +70,7 @@ def test_cancel_in_a_command(project: Project) -> None:
     assert_whole(project)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("how", ["session/cancel", "outcome"])
 def test_cancel_while_a_permission_is_pending(project: Project, how: str) -> None:
     async def scenario(ed: Editor) -> None:
@@ -153,6 +154,7 @@ CONVERSATION = [
 ]
 
 
+@pytest.mark.thorough
 def test_load_tells_the_conversation_again_after_a_kill(project: Project) -> None:
     project.write("a.txt", "one\ntwo\n")
     seen: list[Any] = []
@@ -223,9 +225,9 @@ def test_load_tells_what_was_said_while_a_turn_ran(project: Project) -> None:
     converse(project, [], scenario)
 
 
-def test_a_permission_that_a_crash_left_open_is_asked_again(project: Project) -> None:
-    script = [{"calls": [call("write", path="x.txt", content="y\n")]}]
-    seen: list[str] = []
+def killed_while_asking(project: Project, made: dict[str, Any]) -> str:
+    """The session of an agent that was killed while its permission for the call was open."""
+    sessions: list[str] = []
 
     async def crash(ed: Editor) -> None:
         session = await ed.new()
@@ -234,12 +236,18 @@ def test_a_permission_that_a_crash_left_open_is_asked_again(project: Project) ->
         os.kill(ed.process.pid, signal.SIGKILL)
         with pytest.raises((ConnectionError, acp.RequestError)):
             await prompting
-        seen.append(session)
+        sessions.append(session)
 
-    converse(project, script, crash, lambda asked: None)
+    converse(project, [{"calls": [made]}], crash, lambda asked: None)
+    return sessions[0]
+
+
+@pytest.mark.thorough
+def test_a_permission_that_a_crash_left_open_is_asked_again(project: Project) -> None:
+    session = killed_while_asking(project, call("write", path="x.txt", content="y\n"))
 
     async def load(ed: Editor) -> None:
-        await ed.agent.load_session(mcp_servers=[], cwd=str(project.cwd), session_id=seen[0])
+        await ed.agent.load_session(mcp_servers=[], cwd=str(project.cwd), session_id=session)
         await ed.client.until(lambda: "Written." in ed.client.text())
         assert len(ed.client.asked) == 1
 
@@ -248,24 +256,13 @@ def test_a_permission_that_a_crash_left_open_is_asked_again(project: Project) ->
 
 
 def test_a_prompt_goes_past_a_question_that_nobody_answers(project: Project) -> None:
-    seen: list[str] = []
-
-    async def crash(ed: Editor) -> None:
-        session = await ed.new()
-        prompting = asyncio.create_task(ed.agent.prompt(session_id=session, prompt=[acp.text_block("go")]))
-        await ed.client.until(lambda: ed.client.asked)
-        os.kill(ed.process.pid, signal.SIGKILL)
-        with pytest.raises((ConnectionError, acp.RequestError)):
-            await prompting
-        seen.append(session)
-
-    converse(project, [{"calls": [call("write", path="x", content="y")]}], crash, lambda asked: None)
+    session = killed_while_asking(project, call("write", path="x", content="y"))
 
     async def load(ed: Editor) -> None:
-        await ed.agent.resume_session(cwd=str(project.cwd), session_id=seen[0], mcp_servers=[])
+        await ed.agent.resume_session(cwd=str(project.cwd), session_id=session, mcp_servers=[])
         assert ed.client.text("user_message_chunk") == ""  # nothing is told again
         await ed.client.until(lambda: ed.client.asked)
-        assert (await ed.prompt(seen[0], "something else")).stop_reason == "end_turn"
+        assert (await ed.prompt(session, "something else")).stop_reason == "end_turn"
 
     converse(project, [{"text": "Else."}], load, lambda asked: None)
     assert not (project.cwd / "x").exists()
@@ -316,6 +313,7 @@ def started(line: Any, project: Project) -> str:
     return str(session)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("how", ["end of input", "SIGTERM", "broken pipe"])
 def test_when_the_client_leaves_everything_ends(project: Project, how: str) -> None:
     word = f"3{time.time_ns() % 10**9}.5"

@@ -103,6 +103,7 @@ def test_mcp_servers_of_the_editor(project: Project) -> None:
     assert "mcp__plain__echo" in [tool["function"]["name"] for tool in server.chats[0]["tools"]]
 
 
+@pytest.mark.thorough
 def test_prompts_of_a_server_are_commands(project: Project) -> None:
     """With description and arguments, once the server runs."""
     program = str(Path(__file__).parent.parent / "kit" / "mcp_sdk_server.py")
@@ -146,6 +147,7 @@ def test_a_subagent_asks_and_shows_what_it_does(project: Project) -> None:
     assert (project.cwd / "made.txt").exists()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("answer", ["allow", "reject"])
 def test_a_question_about_the_turn(project: Project, answer: str) -> None:
     """The loop guard asks whether to go on; that is no tool call, but is asked like one."""

@@ -35,6 +35,7 @@ def test_half_a_character_in_a_message(project: Project) -> None:
     assert "cut \\ud83d here, whole \U0001f600" in server.chats[0]["messages"][-1]["content"]
 
 
+@pytest.mark.thorough
 def test_nobody_reads_the_log(project: Project) -> None:
     """More than a pipe holds; the sessions go on."""
     with bare(project, "http://127.0.0.1:9/v1") as line:
@@ -160,6 +161,7 @@ _CALLS = st.fixed_dictionaries(
 _LINES = st.binary(max_size=60) | (_JSON | _CALLS).map(lambda value: json.dumps(value).encode())
 
 
+@pytest.mark.thorough
 def test_whatever_comes_the_server_goes_on(project: Project) -> None:
     with bare(project) as line:
         count = 0
@@ -187,6 +189,7 @@ def opened(line: Line, project: Project) -> str:
     return str(line.ask("session/new", cwd=str(project.cwd), mcpServers=[])["result"]["sessionId"])
 
 
+@pytest.mark.thorough
 def test_a_message_of_ten_megabytes_and_one_that_is_too_long(project: Project) -> None:
     project.configure(workflow={"require_todo_for_complex": False})
     with ScriptedServer([{"text": "read"}]) as server, bare(project, server.url) as line:
@@ -238,6 +241,7 @@ def test_a_reader_that_falls_behind_gets_longer_pieces(project: Project) -> None
         assert line.end() == 0
 
 
+@pytest.mark.thorough
 def test_a_flood_of_output_and_nobody_reading_stays_bounded(project: Project) -> None:
     command = "head -c 80000000 /dev/zero | tr '\\0' x | fold -w 100; echo the end"
     script = [{"calls": [call("bash", command=command)]}, {"text": "done"}]
@@ -354,6 +358,7 @@ def test_wrong_usage(project: Project) -> None:
     assert "Agent Client Protocol" in done.stdout
 
 
+@pytest.mark.thorough
 def test_a_load_that_is_cancelled_leaves_no_session(project: Project) -> None:
     """Nobody would read the events of one that is half open: its prompts would never be answered."""
     prompt = [{"type": "text", "text": "hi"}]

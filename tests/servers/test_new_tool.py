@@ -111,6 +111,7 @@ def copied(tmp_path: Path) -> Path:
     return source.parent
 
 
+@pytest.mark.thorough
 def test_a_new_tool_is_one_file_its_texts_and_one_line(project: Project, copied: Path) -> None:
     project.write("a.txt", "one\ntwo\n")
     project.write(".coder/config.json", GRANTS)
@@ -157,6 +158,7 @@ def test_a_new_tool_is_one_file_its_texts_and_one_line(project: Project, copied:
     assert (project.cwd / "a.txt").read_text(encoding="utf-8") == "one\ntwo\n"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("flags", "allowed"),
     [(("--mode", "plan"), False), (("--permissions", "strict"), False), (("--mode", "auto-edit"), True)],

@@ -81,7 +81,7 @@ def test_a_task_is_done_under_the_person_s_policy(project: Project) -> None:
         assert not (project.cwd / "made.txt").exists()
         client.call(task="!touch bang.txt")  # a caller's text is never the person's shell
         assert not (project.cwd / "bang.txt").exists()
-        for folder in ("..", "a\0b"):
+        for folder in ("..", "a\0b", "x" * 5000):
             outside = client.call(task="x", folder=folder)
             assert outside["isError"]
             assert "is no folder below" in outside["content"][0]["text"]

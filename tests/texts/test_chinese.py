@@ -342,6 +342,7 @@ COMMAND_LINES = [
 ]
 
 
+@pytest.mark.thorough
 def test_the_command_line(project: Project) -> None:
     """In one session's directory; `--lang` is read even where the rest of the line is wrong."""
     with ScriptedServer([{"calls": [call("list")]}, {"text": "好"}] * 9, model="scripted") as server:

@@ -11,7 +11,7 @@ import pytest
 
 from coder.process.child import STDERR, STDOUT, Child, shell_status
 from coder.process.run import Outcome, run_process
-from kit.mcp_meeting import running, until
+from kit.mcp_client import running, until
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
 

@@ -98,6 +98,7 @@ def test_every_one_of_them_is_found_so(
     assert not (workspace / "ran").exists()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("mode", ["auto", "off"])
 def test_an_activated_environment_of_the_project_runs_nothing(project: Project, mode: str) -> None:
     """Neither by a search, nor by a command that only reads, nor by coder's own calls of git."""

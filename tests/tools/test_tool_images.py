@@ -170,6 +170,7 @@ def bombs() -> dict[str, bytes]:
     }
 
 
+@pytest.mark.thorough
 @needs_pillow
 @pytest.mark.parametrize("name", list(bombs()))
 def test_a_bomb_is_not_decoded(name: str) -> None:

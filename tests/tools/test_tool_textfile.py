@@ -31,7 +31,7 @@ def test_every_load_is_written_back_as_it_was(data: bytes) -> None:
     except NotText:
         return
     assert file.encode() == data
-    assert file.spliced([]) == data
+    assert file.replaced([]) == data
     assert "\r\n" not in file.text or "\r\r\n" in data.decode(file.encoding, "replace")
 
 
@@ -44,7 +44,7 @@ def test_a_splice_leaves_all_other_lines_alone(lines: list[tuple[str, str]], dat
     start = data.draw(st.integers(0, len(file.text)))
     end = data.draw(st.integers(start, len(file.text)))
     new = data.draw(st.text("xy\n", max_size=6))
-    after = file.spliced([(start, end, new)])
+    after = file.replaced([(start, end, new)])
     assert load(after).text == file.text[:start] + new + file.text[end:]
     first, last = file.text.count("\n", 0, start), file.text.count("\n", end)
     pieces = raw.splitlines(keepends=True)
@@ -59,8 +59,8 @@ def test_splices_keep_mixed_endings() -> None:
     file = load(b"a\r\nb\nc\r\nd\n")
     assert file.mixed
     at = file.text.index("b")
-    assert file.spliced([(at, at + 1, "B")]) == b"a\r\nB\nc\r\nd\n"
-    assert file.spliced([(0, len(file.text), "a\nb\nC\nd\n")]) == b"a\r\nb\nC\r\nd\n"
+    assert file.replaced([(at, at + 1, "B")]) == b"a\r\nB\nc\r\nd\n"
+    assert file.replaced([(0, len(file.text), "a\nb\nC\nd\n")]) == b"a\r\nb\nC\r\nd\n"
 
 
 def test_rewriting_keeps_what_lines_had() -> None:
@@ -83,14 +83,14 @@ def test_encoding_survives_a_change(encoding: str) -> None:
     assert file.text == text
     at = text.index("zwei")
     expected = text.replace("zwei", "drei").encode(encoding)
-    assert file.spliced([(at, at + 4, "drei")]) == (
+    assert file.replaced([(at, at + 4, "drei")]) == (
         b"\xfe\xff" + expected if encoding == "utf-16-be" else expected
     )
 
 
 def test_a_character_the_encoding_lacks_is_refused() -> None:
     with pytest.raises(CannotEncode, match="latin-1"):
-        load("für".encode("latin-1")).spliced([(0, 1, "你")])
+        load("für".encode("latin-1")).replaced([(0, 1, "你")])
 
 
 @pytest.mark.parametrize("data", [b"\0", b"text\0text", bytes(range(128, 160)) * 9, b"\x7fELF\x01\x01\0\0"])

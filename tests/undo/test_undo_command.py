@@ -63,13 +63,30 @@ def test_show_tells_all_that_undo_then_does_and_changes_nothing(project: Project
         "  not covered: huge",
     ):
         assert text in told, text
-    assert len(told.splitlines()) == len(preview.splitlines()) == 6
+    assert told.splitlines()[-1] == "/redo puts these changes back."
+    assert len(told.splitlines()) - 1 == len(preview.splitlines()) == 6
     left = {name: text for name, text in files(project).items() if name != "huge"}
     assert left == {
         "edited": "old\n",
         "merged": LINES.replace("five", "five by hand"),
         "made/mine": "by hand\n",
     }
+
+
+def test_caches_are_counted_and_a_new_folder_is_no_riddle(project: Project) -> None:
+    """They are taken back as everything else, but nobody reads their names."""
+    line = "mkdir -p made/__pycache__ .pytest_cache; echo x > made/a.py; echo p > made/__pycache__/a.pyc"
+    driver = played(project, [[bash(f"{line}; echo c > .pytest_cache/v")]])
+    listed, whole, turn, undone = said(
+        resumed(project, driver, "/diff", "/diff session", "/diff turn 1", "/undo")
+    )
+    for text in (listed, whole, turn, undone):
+        assert "made/a.py" in text
+        assert "pycache" not in text
+        assert "pytest" not in text
+        assert any(f"  … and {n} cache files" in text.splitlines() for n in (2, 4))  # with their folders
+        assert "was not kept" not in text
+    assert files(project) == {}
 
 
 THREE = [[write("a", "1\n")], [write("b", "2\n")], [bash("echo 3 > c; rm a")]]
@@ -93,7 +110,12 @@ def test_several_turns_back_and_forth_across_restarts(project: Project) -> None:
     assert "turn 1 again" in first
     assert "turn 2 again" in rest
     assert "turn 3 again" in rest
-    assert said(resumed(project, driver, "/redo")) == ["There is nothing to do again."]
+    assert [line for line in rest.splitlines() if line.startswith("  ")] == [
+        "  redid b",
+        "  redid c",
+        "  removed a again",
+    ]
+    assert said(resumed(project, driver, "/redo")) == ["There is nothing to redo."]
     resumed(project, driver, "/undo 99")
     assert files(project) == {}
 
@@ -162,8 +184,8 @@ def test_words_that_mean_nothing_change_nothing(project: Project, line: str) -> 
 
 
 def test_the_person_s_own_commands_are_not_covered_and_named(project: Project) -> None:
-    driver = played(project, [[write("a", "1\n")]], "!echo mine > own", "/undo show", "/undo", "/undo")
-    _, shown, undone, nothing = said(driver)
+    lines = ("!ls", "!echo mine > own", "/undo show", "/undo", "/undo")  # what only looks is not named
+    _, _, shown, undone, nothing = said(played(project, [[write("a", "1\n")]], *lines))
     for text in (shown, undone, nothing):
         assert "not covered: !echo mine > own" in text
     assert "nothing to undo" in nothing
@@ -188,6 +210,7 @@ def test_in_a_process_without_a_terminal_it_is_the_same(project: Project) -> Non
     assert "\n  a\n" in refused.stdout + refused.stderr
 
 
+@pytest.mark.thorough
 def test_a_killed_command_of_which_nothing_is_known_any_more_is_named(project: Project) -> None:
     """What there was before it is lost: nobody can tell what it had changed; that is said, and not passed
     over."""

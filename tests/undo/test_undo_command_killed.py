@@ -216,6 +216,7 @@ def test_a_kill_between_two_commands_leaves_nothing_to_find_out(shop: Shop) -> N
 # the whole program
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("sandbox", ["auto", "off"])
 def test_kill_9_of_coder_then_resume_and_undo(project: Project, sandbox: str) -> None:
     project.configure(sandbox={"mode": sandbox})

@@ -51,6 +51,7 @@ def large(tmp_path: Path) -> Iterator[Shop]:
 # hard links
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "line",
     [
@@ -69,6 +70,7 @@ def test_a_write_by_way_of_a_further_name_in_a_large_tree(large: Shop, line: str
     assert (large.root / "a").read_text() == "1\n"
 
 
+@pytest.mark.thorough
 def test_a_script_s_name_that_came_and_went_in_a_large_tree(large: Shop) -> None:
     """Nothing in the line says that there were links."""
     script = large.root.parent / "script"
@@ -78,6 +80,7 @@ def test_a_script_s_name_that_came_and_went_in_a_large_tree(large: Shop) -> None
     assert (large.root / "a").read_text() == "1\n"
 
 
+@pytest.mark.thorough
 def test_what_is_written_through_a_known_link_in_a_large_tree(large: Shop) -> None:
     large.run("ln a many/linked")
     large.journal.begin_turn(2)

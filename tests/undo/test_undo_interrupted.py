@@ -154,6 +154,7 @@ def stage(tmp_path: Path) -> Stage:
     return Stage(tmp_path)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("next_one", ["undo", "redo"])
 @pytest.mark.parametrize("killed", ["undo", "redo"])
 def test_killed_at_every_call_that_changes_something(stage: Stage, killed: str, next_one: str) -> None:
@@ -180,6 +181,7 @@ def test_killed_at_every_call_that_changes_something(stage: Stage, killed: str, 
         pytest.fail("it never came to its end")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("first", ["undo", "redo"])
 def test_killed_on_the_way_and_again_on_the_way_back(tmp_path: Path, first: str) -> None:
     """Permissions of directories are others while they are filled: neither way takes those for a person's."""
@@ -205,6 +207,7 @@ def test_killed_on_the_way_and_again_on_the_way_back(tmp_path: Path, first: str)
     assert both > 3
 
 
+@pytest.mark.thorough
 def test_killed_again_and_again_at_random_moments(stage: Stage) -> None:
     """Whatever was killed before, in whichever direction: one that is let through leads to one side or the
     other."""
@@ -236,6 +239,7 @@ def test_a_temporary_file_of_somebody_else_is_left_alone(stage: Stage) -> None:
     assert [path.name for path in stage.root.rglob("*.tmp")] == [theirs.name]
 
 
+@pytest.mark.thorough
 def test_coder_killed_in_the_middle_of_undo(project: Project) -> None:
     line = "for i in $(seq 300); do echo new > f$i; done"
     call = {"calls": [{"name": "bash", "arguments": {"command": line}}]}

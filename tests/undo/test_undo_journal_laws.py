@@ -65,6 +65,7 @@ class Place:
 starts = st.dictionaries(names, st.tuples(contents, modes))
 
 
+@pytest.mark.thorough
 @given(starts, st.lists(by_tool, min_size=1, max_size=6))
 def test_undo_of_what_only_tools_changed_is_the_identity(
     start: World, changes: list[tuple[str, str, bytes | None, int | None]]
@@ -141,6 +142,7 @@ def expected(start: World, own: dict[str, list[Left]], now: World) -> tuple[Worl
     return found, conflicts
 
 
+@pytest.mark.thorough
 @settings(max_examples=300)
 @given(starts, st.lists(by_tool, min_size=1, max_size=5), st.lists(by_person, max_size=3))
 def test_the_law_of_undo_after_a_person_s_changes(
@@ -182,6 +184,7 @@ def relative(path: str, root: Path) -> str:
     return str(Path(os.fsdecode(path.encode("utf-8", "surrogateescape"))).relative_to(root))
 
 
+@pytest.mark.thorough
 @given(st.lists(st.lists(by_tool, min_size=1, max_size=3), min_size=1, max_size=4))
 def test_turns_are_undone_one_by_one(turns: list[list[tuple[str, str, bytes | None, int | None]]]) -> None:
     with TemporaryDirectory() as directory:

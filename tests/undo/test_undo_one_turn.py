@@ -83,6 +83,7 @@ def edits_in_turns() -> st.SearchStrategy[list[Edit]]:
     return st.lists(edit, min_size=1, max_size=10).map(lambda edits: sorted(edits, key=lambda e: e.turn))
 
 
+@pytest.mark.thorough
 @settings(derandomize=True)
 @given(edits_in_turns(), st.integers(1, 4))
 def test_what_is_not_of_the_turn_stays_or_it_is_refused_by_name(edits: list[Edit], turn: int) -> None:
@@ -149,6 +150,7 @@ def shell_lines() -> st.SearchStrategy[list[Line]]:
     return st.lists(line, min_size=1, max_size=6).map(lambda lines: sorted(lines, key=lambda one: one.turn))
 
 
+@pytest.mark.thorough
 @settings(max_examples=30, derandomize=True)
 @given(shell_lines(), st.integers(1, 3))
 def test_redo_leads_back_after_any_commands(lines: list[Line], turn: int) -> None:

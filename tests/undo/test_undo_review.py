@@ -55,7 +55,9 @@ def keeping(*kept: int) -> Decide:
     return answer
 
 
-def play(project: Project, script: list[Any], *steps: str | Callable[[], Any], decide: Decide) -> Driver:
+def play_deciding(
+    project: Project, script: list[Any], *steps: str | Callable[[], Any], decide: Decide
+) -> Driver:
     """Inputs, and what happens between them."""
 
     async def run(url: str) -> Driver:
@@ -90,7 +92,9 @@ def text(project: Project) -> Callable[[], str]:
 def test_each_hunk_is_kept_or_taken_back_and_redo_does_it_again(
     project: Project, text: Callable[[], str]
 ) -> None:
-    driver = play(project, [*WORK, {"text": "ok"}], "go", "/diff review", "go on", decide=keeping(0, 2))
+    driver = play_deciding(
+        project, [*WORK, {"text": "ok"}], "go", "/diff review", "go on", decide=keeping(0, 2)
+    )
     assert text() == lines(2, 27)
     assert not (project.cwd / "new.txt").exists()
     assert "/redo does them again" in str(said(driver).text)
@@ -100,28 +104,28 @@ def test_each_hunk_is_kept_or_taken_back_and_redo_does_it_again(
     (entry,) = project.of_type("undo")
     assert [hunk.split()[0] for hunk in entry["meta"]["hunks"]] == ["a.txt", "new.txt"]
     assert [e["meta"].get("answer") for e in project.of_type("approval")][-2:] == [None, "yes"]
-    driver = play(project, [], "/redo", decide=keeping())  # of the resumed session
+    driver = play_deciding(project, [], "/redo", decide=keeping())  # of the resumed session
     assert text() == lines(2, 15, 27)
     assert (project.cwd / "new.txt").read_text(encoding="utf-8") == "made\n"
     assert str(said(driver).text).startswith("Did the parts that were taken back again")
-    assert "There is nothing" in str(said(play(project, [], "/redo", decide=keeping())).text)
+    assert "There is nothing" in str(said(play_deciding(project, [], "/redo", decide=keeping())).text)
 
 
 def test_taken_back_hunks_are_not_asked_about_again_and_undo_takes_the_rest(
     project: Project, text: Callable[[], str]
 ) -> None:
-    play(project, WORK, "go", "/diff review", decide=keeping(0, 2, 3))
+    play_deciding(project, WORK, "go", "/diff review", decide=keeping(0, 2, 3))
     asked: list[str] = []
 
     def all_of_it(event: ApprovalRequested) -> ApprovalReply:
         asked.append(str(event.subject))
         return ApprovalReply(event.approval_id, "yes")
 
-    driver = play(project, [], "/diff review turn 1", decide=all_of_it)  # after a resume
+    driver = play_deciding(project, [], "/diff review turn 1", decide=all_of_it)  # after a resume
     assert [hunk.path for hunk in hunks_of(asked[0])] == ["a.txt", "a.txt", "new.txt"]
     assert "new 15" not in asked[0]
     assert said(driver).text == "All parts are kept."
-    play(project, [], "/undo", decide=keeping())
+    play_deciding(project, [], "/undo", decide=keeping())
     assert text() == lines()
     assert not (project.cwd / "new.txt").exists()
 
@@ -131,7 +135,7 @@ def test_a_turn_that_was_taken_back_whole_has_nothing_left_to_undo(
 ) -> None:
     for command in ("/undo show", "/undo"):
         inputs = ("go", "/diff review", command) if command == "/undo show" else (command,)
-        driver = play(project, WORK, *inputs, decide=keeping())
+        driver = play_deciding(project, WORK, *inputs, decide=keeping())
         assert said(driver).text == "Of the file changes of turn 1 nothing is left to take back."
     assert text() == lines()
 
@@ -144,9 +148,9 @@ def test_a_person_s_edit_of_other_lines_stays_and_of_the_same_lines_refuses_by_n
     def edited(old: str, new: str) -> Callable[[], Any]:
         return lambda: path.write_text(text().replace(old, new), encoding="utf-8")
 
-    play(project, WORK, "go", edited("line 20", "mine"), "/diff review", decide=keeping(0, 2, 3))
+    play_deciding(project, WORK, "go", edited("line 20", "mine"), "/diff review", decide=keeping(0, 2, 3))
     assert text() == lines(2, 27).replace("line 20", "mine")
-    driver = play(project, [], edited("new 27", "mine too"), "/diff review", decide=keeping(0, 2))
+    driver = play_deciding(project, [], edited("new 27", "mine too"), "/diff review", decide=keeping(0, 2))
     before = lines(2).replace("line 20", "mine").replace("line 27", "mine too")
     assert not said(driver).ok
     assert "a.txt" in str(said(driver).text)
@@ -158,12 +162,12 @@ def test_no_takes_all_back_and_yes_or_a_cancel_nothing(project: Project, text: C
     def yes(event: ApprovalRequested) -> ApprovalReply:
         return ApprovalReply(event.approval_id, "yes")
 
-    play(project, WORK, "go", "/diff review", decide=yes)
+    play_deciding(project, WORK, "go", "/diff review", decide=yes)
     assert text() == lines(2, 15, 27)
-    play(project, [], "/diff review", decide=keeping())
+    play_deciding(project, [], "/diff review", decide=keeping())
     assert text() == lines()
     assert not (project.cwd / "new.txt").exists()
-    driver = play(project, [], "/diff review", decide=yes)
+    driver = play_deciding(project, [], "/diff review", decide=yes)
     assert said(driver).text == "This session has changed no file."
 
 
@@ -179,6 +183,7 @@ def test_without_a_person_it_is_only_shown(project: Project, text: Callable[[], 
     assert "Turn 7 changed no file" in wrong.stdout + wrong.stderr
 
 
+@pytest.mark.thorough
 @settings(derandomize=True)
 @given(
     st.lists(st.tuples(st.integers(1, 3), st.integers(0, SLOTS - 1)), min_size=1, max_size=8),

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,6 +20,9 @@ from coder.fs.atomic import replace_file
 from coder.record.undo.journal import UndoJournal
 from coder.record.undo.merge import three_way
 from coder.record.undo.shell import ShellUndo
+
+pytestmark = pytest.mark.thorough
+
 
 Picture = dict[str, tuple[str, int, bytes]]
 NAMES = ["a.txt", "b.txt", "d/c.txt", "d/e/f.txt", "g"]

@@ -4,23 +4,13 @@ from __future__ import annotations
 
 import stat
 from pathlib import Path
-from typing import Any
+
+from typed import played
 
 from coder.protocol.events import CommandDone
 from kit import ScriptedServer
 from kit.calls import edit, read, write
 from kit.driving import Driver, Project, drive, of
-
-
-def played(project: Project, calls: list[list[dict[str, Any]]], *inputs: str, **options: Any) -> Driver:
-    """One turn for each list of calls, then the further inputs."""
-    script: list[dict[str, Any]] = []
-    for each in calls:
-        script += [{"calls": [one]} for one in each] + [{"text": "done"}]
-    with ScriptedServer([*script, {"text": "told"}]) as server:
-        driver = drive(project, server.url, [*["go"] * len(calls), *inputs], mode="yolo", **options)
-        driver.chats = server.chats
-    return driver
 
 
 def said(driver: Driver) -> list[CommandDone]:

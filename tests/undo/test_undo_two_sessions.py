@@ -363,7 +363,7 @@ def test_a_tool_beside_a_command_of_the_same_session_is_one_turn_s_work(pair: Pa
 # real processes
 
 
-def met(project: Project) -> list[str]:
+def two_overlapping_sessions(project: Project) -> list[str]:
     """Two sessions, each of which makes a file when the other's command runs, too; their ids. The first has
     written one with a tool before."""
     project.write(".gitignore", "*.here\n")
@@ -387,9 +387,10 @@ def met(project: Project) -> list[str]:
     return ids
 
 
+@pytest.mark.thorough
 def test_two_processes_whose_commands_meet(project: Project) -> None:
     """`/undo` of either leaves what was made while both ran, and says why; force takes it back."""
-    first, second = met(project)
+    first, second = two_overlapping_sessions(project)
     before = files_of(project)
     assert {"ann.met", "bob.met", "ann.txt"} <= before
     why = "changed while a command of another session ran"

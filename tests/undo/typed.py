@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from coder.protocol.events import CommandDone
-from kit import ScriptedServer
-from kit.driving import Driver, Project, drive, of
+from kit.driving import Driver, Project, of, play
 
 
 def played(project: Project, turns: list[list[dict[str, Any]]], *inputs: str, **options: Any) -> Driver:
@@ -14,10 +13,8 @@ def played(project: Project, turns: list[list[dict[str, Any]]], *inputs: str, **
     script: list[Any] = []
     for each in turns:
         script += [{"calls": [one]} for one in each] + [{"text": "done"}]
-    with ScriptedServer([*script, {"text": "told"}]) as server:
-        driver = drive(project, server.url, [*["go"] * len(turns), *inputs], mode="yolo", **options)
-        driver.chats = server.chats
-    return driver
+    script.append({"text": "told"})
+    return play(project, script, [*["go"] * len(turns), *inputs], mode="yolo", **options)
 
 
 def said(driver: Driver) -> list[str]:

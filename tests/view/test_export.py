@@ -241,7 +241,7 @@ def test_what_was_asked_answered_and_taken_back_in_few_words(project: Project, t
     assert "of turn 1: a.py, /etc/x</article>" in page
     assert page.count("check skipped") == 1
     assert project.coder("show", session).stdout.splitlines()[-4:] == [
-        "  approval: yes Hunk 1 of 3 (a.py @@ -1 +1 @@) was refused by the person: no",
+        "  approval of bash: yes · Hunk 1 of 3 (a.py @@ -1 +1 @@) was refused by the person: no",
         "    Hunk 3 of 3 (a.py) was refused",
         "· undid the file changes of turn 1: a.py, /etc/x",
         "· not run, as it is not on the list of checks: make it",

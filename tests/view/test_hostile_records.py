@@ -22,6 +22,7 @@ def session(project: Project) -> str:
     return recorded(project, [{"text": "an ordinary answer"}], "an ordinary question")
 
 
+@pytest.mark.thorough
 def test_foreign_fields_torn_and_huge_lines(project: Project, session: str, tmp_path: Path) -> None:
     (log,) = project.logs()
     lines = log.read_text(encoding="utf-8").splitlines()
@@ -72,6 +73,7 @@ _ATTRIBUTES = """lang charset http-equiv content name class id href value dateti
 preserveaspectratio x y width height points start type alt"""
 
 
+@pytest.mark.thorough
 def test_generated_records_are_text_in_every_form(project: Project, tmp_path: Path) -> None:
     """Every type of event, with markup in all its fields: only our own elements come out."""
     log = project.cwd / ".coder" / "history" / "s.jsonl"
@@ -98,6 +100,7 @@ def test_generated_records_are_text_in_every_form(project: Project, tmp_path: Pa
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", shown.stdout)
 
 
+@pytest.mark.thorough
 def test_a_record_deleted_or_replaced_while_it_is_viewed(project: Project, session: str) -> None:
     (log,) = project.logs()
     other = recorded(project, [{"text": "another"}], "other")

@@ -33,6 +33,7 @@ _LINES = st.lists(
 )
 
 
+@pytest.mark.thorough
 @given(files=st.lists(st.tuples(_LINES, _LINES), min_size=1, max_size=3), last=st.booleans())
 @settings(max_examples=300, deadline=None)
 def test_law_the_rows_of_a_diff_are_its_files(files: list[tuple[list[str], list[str]]], last: bool) -> None:

@@ -22,12 +22,18 @@ pytestmark = pytest.mark.skipif(PROGRAM is None, reason="no Chromium on this mac
 PICTURES = os.environ.get("CODER_PICTURES", "")
 
 
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with Browser(tmp_path_factory.mktemp("browser")) as started:
+        yield started
+
+
 @pytest.fixture
-def page(tmp_path: Path) -> Iterator[Browser]:
-    with Browser(tmp_path) as browser:
-        browser.resize(1200, 800)
-        yield browser
-        assert browser.failures == []
+def page(browser: Browser) -> Iterator[Browser]:
+    with browser.page() as page:
+        page.resize(1200, 800)
+        yield page
+        assert page.failures == []
 
 
 def picture(page: Browser, name: str) -> None:
@@ -74,6 +80,7 @@ def shown(page: Browser, selector: str) -> int:
     return found
 
 
+@pytest.mark.thorough
 def test_a_session_is_read_folded_and_searched(project: Project, session: str, page: Browser) -> None:
     with viewing(project) as view:
         opened(page, view)
@@ -122,6 +129,7 @@ def test_a_session_is_read_folded_and_searched(project: Project, session: str, p
         assert 0 < shown(page, ".events article") <= 3
 
 
+@pytest.mark.thorough
 def test_replay_goes_step_by_step(project: Project, session: str, page: Browser) -> None:
     with viewing(project) as view:
         opened(page, view, session)
@@ -146,6 +154,7 @@ def test_replay_goes_step_by_step(project: Project, session: str, page: Browser)
         assert shown(page, ".events article") == everything
 
 
+@pytest.mark.thorough
 def test_a_running_session_is_followed(project: Project, page: Browser) -> None:
     script = [{"text": "first answer"}, {"text": "the second answer of it"}]
     with ScriptedServer(script) as server:
@@ -165,6 +174,7 @@ def test_a_running_session_is_followed(project: Project, page: Browser) -> None:
             assert page.run("one('.follow').getAttribute('aria-pressed')") == "false"
 
 
+@pytest.mark.thorough
 def test_a_followed_record_that_is_torn_cut_and_deleted(project: Project, page: Browser) -> None:
     recorded(project, [{"text": "an answer that was long"}], "begin")
     (log,) = project.logs()
@@ -185,6 +195,7 @@ def test_a_followed_record_that_is_torn_cut_and_deleted(project: Project, page: 
     page.failures.clear()
 
 
+@pytest.mark.thorough
 def test_two_sessions_side_by_side_dark_and_light(project: Project, session: str, page: Browser) -> None:
     other = recorded(project, [{"text": "another answer"}], "another question")
     with viewing(project, "--lang", "zh") as view:
@@ -209,6 +220,7 @@ def test_two_sessions_side_by_side_dark_and_light(project: Project, session: str
         assert page.run("panes.length") == 1
 
 
+@pytest.mark.thorough
 def test_on_a_phone(project: Project, session: str, page: Browser) -> None:
     page.resize(390, 844)
     with viewing(project) as view:
@@ -229,6 +241,7 @@ def test_on_a_phone(project: Project, session: str, page: Browser) -> None:
         assert page.run("one('#list').checkVisibility()")
 
 
+@pytest.mark.thorough
 def test_a_wrong_token_is_said(project: Project, session: str, page: Browser) -> None:
     with viewing(project) as view:
         page.goto(f"http://127.0.0.1:{view.port}/#token=wrong")
@@ -238,6 +251,7 @@ def test_a_wrong_token_is_said(project: Project, session: str, page: Browser) ->
     page.failures.clear()  # the browser's own note of the refused request
 
 
+@pytest.mark.thorough
 def test_the_exported_file_is_inert(project: Project, session: str, page: Browser, tmp_path: Path) -> None:
     file = tmp_path / "session.html"
     project.coder("export", session, "--html", str(file))
@@ -254,6 +268,7 @@ def test_the_exported_file_is_inert(project: Project, session: str, page: Browse
     picture(page, "export")
 
 
+@pytest.mark.thorough
 def test_generated_hostile_records_run_and_load_nothing(
     project: Project, page: Browser, tmp_path: Path
 ) -> None:
@@ -279,6 +294,7 @@ def test_generated_hostile_records_run_and_load_nothing(
         assert not [url for url in page.requests if not url.startswith((own, "about:"))]
 
 
+@pytest.mark.thorough
 def test_the_exported_file_is_searched_and_replayed(
     project: Project, session: str, page: Browser, tmp_path: Path
 ) -> None:
@@ -326,6 +342,7 @@ def test_the_exported_file_is_searched_and_replayed(
     assert not [url for url in page.requests if "evil" in url]
 
 
+@pytest.mark.thorough
 def test_images_are_drawn_where_they_were_said_and_read(
     project: Project, page: Browser, tmp_path: Path
 ) -> None:
@@ -351,6 +368,7 @@ def test_images_are_drawn_where_they_were_said_and_read(
     page.wait(drawn)
 
 
+@pytest.mark.thorough
 def test_what_was_rewound_is_marked_and_the_replay_knows_when(
     project: Project, page: Browser, tmp_path: Path
 ) -> None:
@@ -392,6 +410,7 @@ def test_what_was_rewound_is_marked_and_the_replay_knows_when(
     assert [a for a, b in zip(seen, [*seen[1:], None], strict=True) if a != b] == [1, 0, 1, 0]
 
 
+@pytest.mark.thorough
 def test_a_page_that_shows_little_is_followed_by_the_next(project: Project, page: Browser) -> None:
     """Without it a high window has nothing to scroll, and what comes later is never asked for."""
     session = recorded(project, [{"text": "an answer"}], "a question")
@@ -408,6 +427,7 @@ def test_a_page_that_shows_little_is_followed_by_the_next(project: Project, page
         page.wait("panes[0].hits.textContent == '1'")
 
 
+@pytest.mark.thorough
 def test_an_answer_that_comes_after_a_jump_is_dropped(project: Project, session: str, page: Browser) -> None:
     """Else events of another place stand among those that were jumped to."""
     with viewing(project) as view:
@@ -420,6 +440,7 @@ def test_an_answer_that_comes_after_a_jump_is_dropped(project: Project, session:
         assert page.run("all('article.turn').map((e) => e.id).join()") == "turn-2"
 
 
+@pytest.mark.thorough
 def test_all_of_it_by_keyboard(project: Project, session: str, page: Browser) -> None:
     recorded(project, [{"text": "another answer about pelicans"}], "another question")
     with viewing(project) as view:

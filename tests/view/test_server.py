@@ -119,6 +119,7 @@ def test_it_listens_on_loopback_alone(project: Project) -> None:
                 assert line.connect_ex((str(address), view.port)) != 0
 
 
+@pytest.mark.thorough
 def test_requests_that_never_end_keep_nobody_out(project: Project, session: str) -> None:
     """Slowloris: three hundred connections in the middle of a request. Threads stay few, and the person's own
     request is answered before any of them."""
@@ -165,6 +166,7 @@ def test_a_code_is_good_for_one_use(project: Project, tmp_path: Path) -> None:
     assert server.redeem("") == ""
 
 
+@pytest.mark.thorough
 def test_a_large_record_is_read_in_pages(project: Project, session: str) -> None:
     path = project.cwd / ".coder" / "history" / f"{session}.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)

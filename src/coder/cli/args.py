@@ -25,6 +25,7 @@ _COMPLAINTS = (
     (r"argument (?P<name>.+?): invalid \w+ value: (?P<value>.+)", "cli.wrong.value"),
     (r"argument (?P<name>.+?): not from 1 on: (?P<value>.+)", "cli.wrong.positive"),
     (r"argument (?P<name>.+?): ignored explicit argument (?P<value>.+)", "cli.wrong.no_value_wanted"),
+    (r"the following arguments are required: ID", "cli.wrong.no_id"),
     (r"the following arguments are required: (?P<name>.+)", "cli.wrong.missing"),
     (r"unrecognized arguments: (?P<name>-.+)", "cli.wrong.unknown"),
     (r"unrecognized arguments: (?P<name>.+)", "cli.wrong.surplus"),
@@ -51,15 +52,29 @@ class Parser(argparse.ArgumentParser):
         self.options = self.add_argument_group(self.say("cli.group.options") or None)
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError("cli.usage", what=_complaint(message), prog=self.prog)
+        what = _complaint(message)
+        if what.key == "cli.wrong.unknown" and (near := self._nearest(str(what.values["name"]))):
+            what = Phrase("cli.wrong.unknown_near", name=what.values["name"], near=near)
+        raise UsageError("cli.usage", what=what, prog=self.prog)
+
+    def _nearest(self, option: str) -> str:
+        from difflib import get_close_matches
+
+        known = [name for name in self._option_string_actions if name.startswith("--")]
+        return ", ".join(get_close_matches(option.partition("=")[0], known, n=1, cutoff=0.7))
 
 
 def _formatter(say: Say) -> type[argparse.HelpFormatter]:
     class Formatter(argparse.RawDescriptionHelpFormatter):
-        """Translates "usage"."""
+        """Translates "usage", and measures help in columns: Chinese has two to a character."""
 
         def add_usage(self, usage: Any, actions: Any, groups: Any, prefix: str | None = None) -> None:
             super().add_usage(usage, actions, groups, prefix or say("cli.usage_prefix") or None)
+
+        def _split_lines(self, text: str, width: int) -> list[str]:
+            from coder.terminal.render.width import plain, wrap
+
+            return [plain(row) for row in wrap([("", text)], width)]
 
     return Formatter
 

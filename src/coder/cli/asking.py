@@ -11,6 +11,7 @@ from coder.engine.engine import Engine
 from coder.protocol.events import AnyEvent, ApprovalRequested, ApprovalResolved
 from coder.terminal.ask.question import ask_approval, discard_type_ahead
 from coder.terminal.ask.queue import QuestionQueue
+from coder.terminal.render.plain import line_prompt
 from coder.terminal.render.width import plain, wrap
 from coder.texts import Texts
 
@@ -28,12 +29,17 @@ class Asker:
         if isinstance(event, ApprovalRequested):
             self._asking = asyncio.create_task(self._ask(event))
         elif isinstance(event, ApprovalResolved) and self._asking is not None:
+            if not self._asking.done():  # by Ctrl+C: what follows begins a line
+                sys.stdout.write("\n")
             self._asking.cancel()
             self._asking = None
 
     async def _ask(self, event: ApprovalRequested) -> None:
         discard_type_ahead()
-        self._engine.submit(await ask_approval(event, self._texts, _line, _say))
+        self._engine.submit(await ask_approval(event, self._texts, self._line, _say))
+
+    async def _line(self, choices: str) -> str | None:
+        return await _line(line_prompt(choices, self._texts))
 
 
 def _say(text: str) -> None:

@@ -79,8 +79,13 @@ def _named(tasks: list[str], texts: Texts) -> list[str]:
 
 def _change(found: Difference, form: str, texts: Texts) -> str:
     total = f"{form.format(found.before)} → {form.format(found.after)}"
-    median = form.format(found.median)
+    median = _signed(form, found.median)
     if found.interval is None:
         return texts.say("batch.compare.few", total=total, median=median)
-    low, high = map(form.format, found.interval)
+    low, high = (_signed(form, value) for value in found.interval)
     return texts.say("batch.compare.median", total=total, median=median, low=low, high=high)
+
+
+def _signed(form: str, value: float) -> str:
+    """The sign goes before the currency."""
+    return ("-" if value < 0 else "") + form.format(abs(value))

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import platform
+import sys
 from collections.abc import Iterator, Sequence
 
 from coder import __version__
 from coder.cli.common import columns, options_from, parser_for
-from coder.cli.errors import Exit
+from coder.cli.errors import Exit, fitted
 from coder.config import ConfigError
 from coder.config.load import home_directory
 from coder.config.models import FETCHED, gguf_of
@@ -20,9 +21,11 @@ from coder.model.base import ModelError
 from coder.policy.sandbox.ladder import probe
 from coder.process.executables import find_program
 from coder.terminal.render.sanitize import safe
+from coder.terminal.render.width import text_width
 from coder.texts import Texts, pick_language
 
 _REACH_SECONDS = 5
+_NEEDED = ("settings", "provider", "record")  # without which no session runs
 
 
 def run(arguments: list[str]) -> int:
@@ -31,15 +34,18 @@ def run(arguments: list[str]) -> int:
     options = options_from(chosen)
     settings, faults = _settings(options)
     found = list(_checks(options, settings, faults))
-    rows = [
-        ["ok" if good else "--", settings.texts.say(f"cli.doctor.{name}"), safe(text)]
-        for name, good, text in found
-    ]
-    print("\n".join(columns(rows)))
+    say = settings.texts.say
+    mark = "no" if settings.loaded.config.ui.plain else "✗"
+    rows = [["ok" if good else mark, say(f"cli.doctor.{name}"), safe(text)] for name, good, text in found]
+    hang = max(text_width(row[1]) for row in rows) + len("ok    ")
+    print("\n".join(fitted(line, sys.stdout, hang) for line in columns(rows)))
+    wrong = {name: say(f"cli.doctor.{name}") for name, good, _ in found if not good}
+    needed = [wrong[name] for name in _NEEDED if name in wrong]
+    key = "cli.doctor.mend" if needed else "cli.doctor.without" if wrong else "cli.doctor.fine"
+    print(fitted(f"\n{say(key, names=', '.join(needed), mark=mark)}", sys.stdout))
     if faults:
         return Exit.USAGE
-    failed = any(not good and name in ("provider", "record") for name, good, _ in found)
-    return Exit.FAILED if failed else Exit.ANSWERED
+    return Exit.FAILED if needed else Exit.ANSWERED
 
 
 def _settings(options: Options) -> tuple[Settings, list[ConfigError]]:

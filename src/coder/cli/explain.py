@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
+
 import msgspec
 
 from coder.cli.common import parser_for, settings_from
-from coder.cli.errors import Exit
+from coder.cli.errors import Exit, UsageError
 from coder.config.allowlist import Allowlist
 from coder.config.schema import OPERATING_MODES, PRESETS
 from coder.policy.explain import as_data, as_text, explain
@@ -19,7 +21,11 @@ def run(arguments: list[str]) -> int:
     add("--json", action="store_true", help=parser.say("cli.help.json_object"))
     add("--mode", choices=OPERATING_MODES, default="default", help=parser.say("cli.help.explain_mode"))
     add("--permissions", choices=PRESETS, default="", help=parser.say("cli.help.explain_preset"))
-    chosen = parser.parse_args(arguments)
+    chosen, more = parser.parse_known_args(arguments)
+    if more and " " in chosen.line and more[0].startswith("--"):
+        parser.error(f"unrecognized arguments: {more[0]}")
+    if more:
+        raise UsageError("cli.unquoted", line=shlex.quote(shlex.join([chosen.line, *more])))
     options, settings = settings_from(chosen)
     permission = settings.loaded.config.permission
     found = explain(

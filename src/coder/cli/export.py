@@ -31,9 +31,10 @@ def run(arguments: list[str]) -> int:
             continue
         pieces = write(store.log_path(session_id), session_id, store.title(session_id), settings.texts)
         page = "".join(pieces).encode("utf-8", errors="replace")
+        key = "cli.exported_over" if file.exists() else "cli.exported"
         try:
             write_atomically(file, page, 0o644)
         except OSError as error:
             raise UsageError("cli.not_written", file=file, why=error.strerror) from error
-        print(settings.texts.say("cli.exported", file=flat(str(file))), file=sys.stderr)
+        print(settings.texts.say(key, file=flat(str(file))), file=sys.stderr)
     return Exit.ANSWERED

@@ -1,7 +1,9 @@
-"""Lazy imports: what asyncio imports with itself and few runs use is loaded when it is used.
+"""Lazy imports: what packages import with themselves and few runs use is loaded when it is used.
 
 `ssl` (5 of the 85 ms to the first request) is needed for TLS alone, `inspect` (3 ms) to tell coroutine
-functions. `importlib.util.LazyLoader` would do the same, but is not thread-safe before Python 3.12.
+functions. On the way to the prompt (200 ms) `prompt_toolkit` itself would import its dialogs and progress
+bars (7 ms), and `wcwidth` tables and wrappers (15 ms) of which a line of ASCII needs nothing.
+`importlib.util.LazyLoader` would do the same, but is not thread-safe before Python 3.12.
 """
 
 from __future__ import annotations
@@ -17,7 +19,15 @@ if TYPE_CHECKING:
     from importlib.abc import Loader
     from importlib.machinery import ModuleSpec
 
-_LAZY = frozenset({"ssl", "asyncio.sslproto", "inspect"})
+# With the submodule that has to be the first, where those of a package import each other.
+_LAZY = {
+    "ssl": "",
+    "asyncio.sslproto": "",
+    "inspect": "",
+    "prompt_toolkit": "prompt_toolkit.application",
+    "prompt_toolkit.widgets": "",
+    "wcwidth": "",
+}
 _LOCK = RLock()
 
 
@@ -26,6 +36,18 @@ class _LazyModule(ModuleType):
 
     class SSLSocket:
         """asyncio asks of every socket whether it is one. As long as `ssl` is not loaded, none is."""
+
+    @staticmethod
+    def wcwidth(char: str) -> int:
+        """prompt_toolkit takes this function along when it is imported. What is printable in Latin-1 has one
+        column; for anything else the package is loaded."""
+        if " " <= char <= "~" or "\xa0" <= char <= "\xff":
+            return 1
+        import wcwidth
+
+        _ = wcwidth.list_versions
+        width: int = wcwidth.wcwidth(char)
+        return width
 
     def __getattr__(self, name: str) -> object:
         with _LOCK:
@@ -52,6 +74,8 @@ class _LazyLoader:
     def exec_module(self, module: ModuleType) -> None:
         module.__dict__["_loader"] = self._loader
         module.__class__ = _LazyModule
+        if first := _LAZY[module.__name__]:
+            __import__(first)
 
 
 class _LazyFinder:

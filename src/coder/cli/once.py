@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
@@ -44,9 +45,11 @@ if TYPE_CHECKING:
 
     from coder.cli.asking import Asker
     from coder.terminal.render.plain import PlainRenderer
+    from coder.terminal.render.progress_row import ProgressRow
 else:
     from _signal import signal as set_handler
 
+_SILENCE_SECONDS = 1.0  # of a turn, before a row says what it waits for
 _NOT_SHOWN = (Recorded, SessionStarted, StateChanged, TurnStarted)
 
 
@@ -205,6 +208,8 @@ class TextOutput:
     def __init__(self, settings: Settings) -> None:
         self._texts = settings.texts
         self._ui = settings.loaded.config.ui
+        self._progress: ProgressRow | None = None  # while a turn runs on a terminal
+        self._first_wait: asyncio.TimerHandle | None = None  # for the first event of a turn
 
     @cached_property
     def _renderer(self) -> PlainRenderer:
@@ -221,8 +226,36 @@ class TextOutput:
         )
 
     def show(self, event: AnyEvent) -> None:
-        if not isinstance(event, _NOT_SHOWN):
-            self._renderer.handle(event)
+        if isinstance(event, TurnStarted):
+            later = asyncio.get_running_loop().call_later
+            self._first_wait = later(_SILENCE_SECONDS, self._start_progress, time.monotonic())
+        if isinstance(event, _NOT_SHOWN):
+            return
+        self._renderer.handle(event)
+        self._update_progress(event)
+
+    def _start_progress(self, since: float) -> None:
+        """Where the model says nothing for a while, or once it has said something: never on the way to the
+        first request."""
+        out = self._renderer.out
+        if not out.isatty() or self._ui.plain or os.environ.get("TERM", "dumb") == "dumb":
+            return
+        from coder.terminal.render.progress_row import ProgressRow
+
+        self._progress = ProgressRow(out, self._texts, self._renderer.palette, since)
+        self._renderer.before_write = self._progress.erase
+
+    def _update_progress(self, event: AnyEvent) -> None:
+        if self._first_wait is not None:
+            self._first_wait.cancel()
+            if self._progress is None:
+                self._start_progress(self._first_wait.when() - _SILENCE_SECONDS)
+            self._first_wait = None
+        if self._progress is not None:
+            self._progress.take(event, free=self._renderer.at_line_start)
+            if isinstance(event, TurnEnded):
+                self._progress.stop()
+                self._progress, self._renderer.before_write = None, lambda: None
 
     def line(self, text: str) -> None:
         self._renderer.line(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 
 import msgspec
@@ -13,6 +14,7 @@ from coder.record.files import encode
 from coder.record.log import as_time, local_time
 from coder.record.store import SessionStore
 from coder.terminal.render.sanitize import flat, safe_json
+from coder.terminal.render.width import clip, plain
 
 
 def run(arguments: list[str]) -> int:
@@ -50,7 +52,11 @@ def run(arguments: list[str]) -> int:
         when = local_time(info.updated_at)
         turns = str(info.turns) if headed else say("viewer.turns", n=info.turns)
         rows.append([flat(info.session_id), when, turns, flat(info.title)])
-    print("\n".join(columns(rows)))
+    lines = columns(rows)
+    if headed:
+        width = shutil.get_terminal_size().columns
+        lines = [plain(clip([("", line)], width)) for line in lines]
+    print("\n".join(lines))
     if len(found) > len(infos):
         print(say("cli.sessions.more"), file=sys.stderr)
     return Exit.ANSWERED

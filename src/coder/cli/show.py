@@ -15,11 +15,14 @@ from coder.protocol.history import HistoryEvent
 from coder.record.files import encode
 from coder.record.rewound import marked_log
 from coder.record.store import SessionStore
+from coder.terminal.render.recorded import call_argument
 from coder.terminal.render.sanitize import flat, safe, safe_json
 from coder.texts import shortened
+from coder.tools.registry import built_in_tools
 from coder.view.html.events import undo_line
 from coder.view.records import directory_of
 
+_LONGEST, _LONGEST_ABOUT = 300, 80  # characters of a call, and where an approval names it
 _REWOUND = "┊ "  # before each line that a rewind left behind
 
 
@@ -33,20 +36,23 @@ def run(arguments: list[str]) -> int:
     path = store.log_path(session_named(store, chosen.id))
     root = directory_of(path)
     images: dict[str, entries.Image] = {}
+    calls: dict[str, str] = {}
     for event, current in marked_log(path):
         if chosen.json:
             sys.stdout.write(safe_json(encode(event)).decode("utf-8") + "\n")
             continue
         say = settings.texts.say
-        for text in (*lines_of(event, say, root, current=current), *_images(event, images, say)):
+        for text in (*lines_of(event, say, root, calls, current=current), *_images(event, images, say)):
             for line in text.split("\n"):
                 print(line if current or not line else _REWOUND + line)
     return Exit.ANSWERED
 
 
-def lines_of(event: HistoryEvent, say: Say, root: str = "", *, current: bool = True) -> Iterator[str]:
-    """One event for people; bookkeeping is omitted. `root`: the session's directory. `current`: no rewind
-    left it behind."""
+def lines_of(
+    event: HistoryEvent, say: Say, root: str, calls: dict[str, str], *, current: bool = True
+) -> Iterator[str]:
+    """One event for people; bookkeeping is omitted. `root`: the session's directory. `calls`: by id, those
+    that came before. `current`: no rewind left it behind."""
     if event.for_model_alone:
         return
     content = safe(event.content).rstrip("\n")
@@ -60,16 +66,23 @@ def lines_of(event: HistoryEvent, say: Say, root: str = "", *, current: bool = T
             )
         case entries.Assistant():
             yield from filter(None, [safe(event.said).rstrip("\n")])
-        case entries.Observation():
+        case entries.Observation(diff=diff):
             yield from _indented(content, say)
+            yield from _indented(safe(diff).rstrip("\n"), say) if diff else ()
         case entries.Command(input=line):
             yield f"$ {safe(line)}"
             yield from _indented(content, say)
         case entries.Note():
             yield from _prefixed("» ", content)
-        case entries.Approval(answer=answer, reason=reason) if answer:
+        case entries.Action(tool=tool, input=given, call_id=call_id):
+            calls[call_id] = _call(tool, given)
+            yield flat(f"· {calls[call_id]}")
+        case entries.Approval(answer=answer, reason=reason, call_id=call_id, tool=tool) if answer:
             told = (reason or "").rstrip("\n").split("\n")  # a line for each hunk that was not taken
-            yield f"  {say('cli.show.approval', answer=flat(answer))} {flat(told[0])}".rstrip()
+            about = shortened(calls.get(call_id or "", tool), _LONGEST_ABOUT)
+            yield flat(
+                f"  {say('cli.show.approval', what=about, answer=answer)}" + f" · {told[0]}" * bool(told[0])
+            )
             yield from (f"    {flat(line)}" for line in told[1:])
         case _:
             if line := one_line(event, say, root):
@@ -81,8 +94,6 @@ def one_line(event: HistoryEvent, say: Say, root: str = "") -> str:
     match event.entry:
         case entries.SessionStart(model=model):
             return f"{say('cli.show.session', id=event.session_id)} · {event.ts} · {model}"
-        case entries.Action(tool=tool, input=given):
-            return f"· {tool} {_short(given)}"
         case entries.Verify(command="", refused=refused):
             return "· " + say("viewer.check_refused", commands=", ".join(refused)) if refused else ""
         case entries.Verify(command=command, state=state, exit_code=code):
@@ -93,8 +104,9 @@ def one_line(event: HistoryEvent, say: Say, root: str = "") -> str:
             return "· " + undo_line(entry, say, root)
         case entries.Rewind(before=turn, back=back):
             return "· " + (say("cli.show.rewind_back") if back else say("cli.show.rewind", turn=turn))
-        case entries.TurnEnd(status=status, step_count=n, tokens=tokens):
-            return "── " + say("cli.show.turn_end", status=status, n=n, tokens=tokens.total)
+        case entries.TurnEnd(status=status, step_count=n, tokens=tokens, error_message=why):
+            ended = "── " + say("cli.show.turn_end", status=status, n=n, tokens=f"{tokens.total:,}")
+            return f"{ended} · {why}" if why else ended
     return ""
 
 
@@ -113,8 +125,12 @@ def _prefixed(mark: str, text: str) -> Iterator[str]:
     return (mark + line for line in text.split("\n"))
 
 
-def _short(value: object) -> str:
-    return shortened(msgspec.json.encode(value).decode("utf-8"), 300)
+def _call(tool: str, given: object) -> str:
+    """As the terminal names it; with all that was given where the tool is not built in."""
+    argument = call_argument(tool, given)
+    if not argument and given and tool not in built_in_tools():
+        argument = msgspec.json.encode(given).decode("utf-8")
+    return f"{tool} {shortened(argument, _LONGEST)}".rstrip()
 
 
 def _indented(text: str, say: Say) -> Iterator[str]:

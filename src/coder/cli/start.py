@@ -19,6 +19,14 @@ from coder.texts import LANGUAGES, Fault, Phrase, Texts, pick_language
 if TYPE_CHECKING:
     from coder.record.store import SessionStore
 
+_ELSEWHERE = {  # subcommands of other programs: what does it here
+    "config": "cli.elsewhere.config",
+    "init": "cli.elsewhere.init",
+    "login": "cli.elsewhere.login",
+    "update": "cli.elsewhere.update",
+    "upgrade": "cli.elsewhere.update",
+    "version": "cli.elsewhere.version",
+}
 _PIPE_PATIENCE = 0.1  # seconds; piped data has usually arrived during start-up
 
 
@@ -96,15 +104,18 @@ def _asks_for_help(chosen: argparse.Namespace) -> bool:
 
 
 def _refuse_near_misses(chosen: argparse.Namespace) -> None:
-    """A single word close to a subcommand is a typo, not a question."""
-    if chosen.once or len(chosen.words) != 1 or not chosen.words[0].isalpha():
+    """A single word that is close to a subcommand, or is one elsewhere, is no question: one costs money."""
+    word = chosen.words[0].lower() if len(chosen.words) == 1 else ""
+    if chosen.once or not word.replace("-", "").replace("_", "").isalpha():
         return
+    if word in _ELSEWHERE:
+        raise UsageError(_ELSEWHERE[word], word=word)
     from difflib import get_close_matches
 
-    near = get_close_matches(chosen.words[0], SUBCOMMANDS, n=2, cutoff=0.8)
+    swapped = [name for name in SUBCOMMANDS if sorted(name) == sorted(word)]
+    near = dict.fromkeys([*swapped, *get_close_matches(word, SUBCOMMANDS, n=2, cutoff=0.8)])
     if near:
-        word = chosen.words[0]
-        raise UsageError("cli.near_miss", word=word, near=", ".join(near))
+        raise UsageError("cli.near_miss", word=chosen.words[0], near=", ".join(near))
 
 
 def _subcommand(name: str, arguments: list[str]) -> int:

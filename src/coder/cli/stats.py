@@ -47,7 +47,8 @@ def run(arguments: list[str]) -> int:
         sys.stdout.write(safe_json(encode(_as_json(stats, roots))).decode("utf-8") + "\n")
         return Exit.ANSWERED
     if not stats.total.sessions:
-        print(settings.texts.say("stats.none"))
+        key = "stats.none_lately" if chosen.days else "stats.none"
+        print(settings.texts.say(key, n=chosen.days))
         return Exit.ANSWERED
     width = shutil.get_terminal_size().columns
     for line in _Page(settings.texts, width).lines(stats, roots if chosen.all else {}):
@@ -117,7 +118,7 @@ class _Page:
             ("requests", "prompt", "cached", "completion", "cost", "time"),
             (
                 (
-                    [name, str(one.requests), *_tokens(one), _cost(one.cost_usd), _time(one.wait_ms)],
+                    [name, str(one.requests), *_tokens(one), _cost(one.cost_usd), self._time(one.wait_ms)],
                     one.prompt + one.completion,
                 )
                 for name, one in models
@@ -131,7 +132,10 @@ class _Page:
             "stats.by_tool",
             ("calls", "failed", "denied", "time"),
             (
-                ([name, str(one.calls), str(one.failures), str(one.denied), _time(one.run_ms)], one.calls)
+                (
+                    [name, str(one.calls), str(one.failures), str(one.denied), self._time(one.run_ms)],
+                    one.calls,
+                )
                 for name, one in sorted(facts.tools.items(), key=lambda item: (-item[1].calls, item[0]))
             ),
         )
@@ -142,7 +146,16 @@ class _Page:
             ("stats.time.tools", total.tool_ms),
             ("stats.time.person", total.facts.person_ms),
         ):
-            yield [self.say(key), _time(spent)], spent
+            yield [self.say(key), self._time(spent)], spent
+
+    def _time(self, milliseconds: int) -> str:
+        seconds = milliseconds / 1000
+        if seconds < 60:
+            return self.say("stats.seconds", seconds=f"{seconds:.1f}")
+        minutes, rest = divmod(round(seconds), 60)
+        if minutes < 60:
+            return self.say("stats.minutes", minutes=minutes, seconds=f"{rest:02d}")
+        return self.say("stats.hours", hours=minutes // 60, minutes=f"{minutes % 60:02d}")
 
     def _days(self, days: dict[str, Figures]) -> Iterator[_Bar]:
         return (self._use(day or "–", one) for day, one in list(days.items())[-_DAYS_SHOWN:])
@@ -212,11 +225,3 @@ def _share(part: int, whole: int) -> str:
 def _cost(dollars: float) -> str:
     """No price is known where requests cost nothing."""
     return f"${dollars:.2f}" if dollars >= 0.005 else f"${dollars:.4f}" if dollars else "–"
-
-
-def _time(milliseconds: int) -> str:
-    seconds = milliseconds / 1000
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"

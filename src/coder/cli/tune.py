@@ -27,6 +27,9 @@ from coder.texts import Texts
 SMALL_WINDOW = 32_768  # tokens; a window up to this is kept with what suits the model
 
 
+_HOPELESS = ("auth", "unreachable")  # faults that say nothing of the model, and that the next task has too
+
+
 class Variant(msgspec.Struct, frozen=True):
     """A way to put the tools to a model."""
 
@@ -86,7 +89,13 @@ async def _tune(
         complain(error.text(settings.texts))
         return Exit.FAILED
     _progress(say("cli.tune.begin", model=safe(provider.model), n=len(tasks), ways=len(variants)))
-    sums = [await _tried(variant, tasks, provider, options, settings, chosen.seconds) for variant in variants]
+    try:
+        sums = [
+            await _tried(variant, tasks, provider, options, settings, chosen.seconds) for variant in variants
+        ]
+    except ModelError as error:
+        complain(error.text(settings.texts))
+        return Exit.FAILED
     best = max(sums, key=lambda one: (one.done, -one.seconds))
     window = await probe_window(provider.base_url)
     if chosen.json:
@@ -125,12 +134,18 @@ async def _tried(
     settings: Settings,
     seconds: float,
 ) -> Sum:
+    """Raises `ModelError` where the server cannot be reached, or refuses the key."""
     model: ChatModel = model_in(provider, settings, options, variant.dialect)
     named = Named(model, provider.model)
     outcomes: list[Outcome] = []
     try:
         for at, task in enumerate(tasks, 1):
             outcome = await run_task(task, named, seconds, settings.texts, tools=variant.tools)
+            if named.fault is not None:
+                if named.fault.kind in _HOPELESS:
+                    raise named.fault
+                why = named.fault.text(settings.texts)
+                outcome = msgspec.structs.replace(outcome, done=False, why=why)
             outcomes.append(outcome)
             _progress(_line(variant, at, len(tasks), outcome, settings.texts))
     finally:

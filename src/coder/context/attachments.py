@@ -1,8 +1,8 @@
 """Expand `@path`: append the contents of files, directories and globs named in a message, images beside it.
 
 The text stays as written; the contents follow it. Sizes are bounded, ignored files are skipped, and omissions
-are reported in a note. A message that is nothing but paths of images, as a terminal writes dropped files, is
-taken as if each had its `@`.
+are reported in a note. Absolute paths of images, as a terminal writes dropped files, are taken as if each
+had its `@`. An image that the person names comes from anywhere, everything else from the workspace.
 """
 
 from __future__ import annotations
@@ -21,16 +21,17 @@ import msgspec
 
 from coder.config import shown
 from coder.fs.safe_open import open_file
-from coder.protocol.messages import Image
+from coder.protocol.messages import IMAGE_SUFFIX, Image
 from coder.texts import Phrase
 from coder.tools.base import ClosedPlace, OutsideWorkspace, Workspace
 from coder.tools.images.formats import HEAD, media_type_of
 from coder.tools.search.globs import BadGlob, matcher
-from coder.tools.search.ignore import Place, Rules
+from coder.tools.search.ignore import Rules, SearchRoot
 from coder.tools.search.walk import Walk
 from coder.tools.text.file import NotText, load
 
 if TYPE_CHECKING:
+    from coder.policy.workspace import DirectoryWorkspace
     from coder.tools.images.fit import Batch
 
 # About 12,000 tokens for one file and 48,000 for all; larger files are read in parts with a tool.
@@ -38,12 +39,20 @@ MAX_FILE_BYTES = 48_000
 MAX_TOTAL_BYTES = 192_000
 MAX_FILES = 100
 _WALK_SECONDS = 5.0
+_LONGEST_DROP = 10_000  # characters that are searched for paths without `@`
 _MARKS = ".,;:!?)]}'\"»”’。，、；：！？）】》」"
 _WIDE = re.compile("[”’。，、；：！？）】》」]")
 
 _FENCED = re.compile(r"^(`{3,}|~{3,}).*?(?:^\1|\Z)|`[^`\n]+`", re.MULTILINE | re.DOTALL)
-_IMAGE_NAME = re.compile(r"\.(?:png|jpe?g|gif|webp|bmp)", re.IGNORECASE)
-_COMMAND = re.compile(r'(?:^|(?<=[\s(（，。、；：]))@(?:"([^"\n]+)(?:"|$)|((?:\\.|[^\s\\])+))', re.MULTILINE)
+# In quotes, or with blanks escaped, or as a URL. A no-break space, as in names of macOS, ends no path.
+_IMAGE_PATH = re.compile(
+    r"""(?<![\w./~@:=\\-])(?:(['"])((?:~?/|file:)[^\n]+?)\1|((?:~?/|file:)(?:\\.|[^ \t\r\n\\'"])*?"""
+    rf"""{IMAGE_SUFFIX.pattern})(?!\w|[./-]\w))""",
+    re.ASCII | re.IGNORECASE,
+)
+_COMMAND = re.compile(
+    r'(?:^|(?<=[\s(（，。、；：]))@(?:"([^"\n]+)(?:"|$)|((?:\\.|[^\s\\]|\u202f)+))', re.MULTILINE
+)
 
 
 class _Taken(msgspec.Struct):
@@ -64,12 +73,19 @@ class Expanded(NamedTuple):
     images: list[Image]
 
 
-def expand(text: str, workspace: Workspace, servers: Collection[str] = ()) -> Expanded:
-    """Blocking: run it off the event loop. `servers`: MCP servers, whose `@server:uri` names no file."""
+def expand(
+    text: str, workspace: DirectoryWorkspace, servers: Collection[str] = (), person: str = ""
+) -> Expanded:
+    """Blocking: run it off the event loop. `servers`: MCP servers, whose `@server:uri` names no file.
+    `person`: what of the text a person wrote; images that it names may be outside the workspace."""
     taken = _Taken()
+    chosen = dict.fromkeys([*named(person), *dropped(person)])
+    in_words = [path for path in image_paths(person) if path not in chosen]
     for name in named(text) or dropped(text):
         if name.partition(":")[0] not in servers:
-            _attach(name, workspace, taken)
+            _attach(name, workspace, taken, anywhere=name in chosen)
+    for path in in_words:
+        _attach(path, workspace, taken, anywhere=True)
     return Expanded(
         "\n\n".join([text, *taken.parts]), taken.notes, taken.images.images if taken.images else []
     )
@@ -78,15 +94,37 @@ def expand(text: str, workspace: Workspace, servers: Collection[str] = ()) -> Ex
 def dropped(text: str) -> list[str]:
     """The paths of a message that is nothing but absolute paths or `file:` URLs of images, as terminals quote
     and escape them; else none."""
-    if len(text) > 10_000 or not _IMAGE_NAME.search(text):
+    text = text.strip()
+    if len(text) > _LONGEST_DROP or not IMAGE_SUFFIX.search(text):
         return []
+    if text.startswith("/") and IMAGE_SUFFIX.fullmatch(Path(text).suffix) and _is_file(text):
+        return [text]  # copied with its blanks
     try:
         words = shlex.split(text)
     except ValueError:
         return []
     paths = [_path_of_url(word) if word.startswith("file:") else word for word in words]
-    alone = all(path.startswith("/") and _IMAGE_NAME.fullmatch(Path(path).suffix) for path in paths)
+    alone = all(path.startswith("/") and IMAGE_SUFFIX.fullmatch(Path(path).suffix) for path in paths)
     return list(dict.fromkeys(paths)) if alone else []
+
+
+def image_paths(text: str) -> list[str]:
+    """The absolute paths of files with an image's name that stand among words; not those inside code."""
+    if len(text) > _LONGEST_DROP or not IMAGE_SUFFIX.search(text):
+        return []
+    found = (
+        quoted or re.sub(r"\\(.)", r"\1", bare)
+        for _, quoted, bare in _IMAGE_PATH.findall(_without_code(text))
+    )
+    paths = (_path_of_url(path) if path.startswith("file:") else path for path in found)
+    return [path for path in dict.fromkeys(paths) if IMAGE_SUFFIX.search(path) and _is_file(path)]
+
+
+def _is_file(path: str) -> bool:
+    try:
+        return Path(path).expanduser().is_file()
+    except (OSError, RuntimeError, ValueError):  # too long a name, no home, a NUL
+        return False
 
 
 def _path_of_url(url: str) -> str:
@@ -100,12 +138,18 @@ def _path_of_url(url: str) -> str:
 
 def named(text: str) -> list[str]:
     """The paths after `@`, unquoted and unescaped, deduplicated; not those inside code."""
-    bare = _FENCED.sub(lambda found: " " * len(found[0]), text)
-    found = (match[1] or re.sub(r"\\(.)", r"\1", match[2]) for match in _COMMAND.finditer(bare))
+    found = (
+        match[1] or re.sub(r"\\(.)", r"\1", match[2]) for match in _COMMAND.finditer(_without_code(text))
+    )
     return list(dict.fromkeys(found))
 
 
-def _attach(name: str, workspace: Workspace, taken: _Taken) -> None:
+def _without_code(text: str) -> str:
+    return _FENCED.sub(lambda found: " " * len(found[0]), text)
+
+
+def _attach(name: str, workspace: DirectoryWorkspace, taken: _Taken, *, anywhere: bool) -> None:
+    outside = ""
     for candidate in _readings(name):
         if not candidate:
             continue
@@ -115,19 +159,44 @@ def _attach(name: str, workspace: Workspace, taken: _Taken) -> None:
             taken.notes.append(Phrase("attach.closed", name=candidate))
             return
         except OutsideWorkspace:
-            taken.notes.append(Phrase("attach.outside", name=candidate))
-            return
+            if anywhere and _attach_from_outside(candidate, workspace, taken):
+                return
+            outside = outside or candidate
+            continue
         if path.is_dir():
             _attach_directory(candidate, path, workspace, taken)
             return
         if path.is_file():
             _attach_named_file(candidate, path, workspace, taken)
             return
-    if any(char in name for char in "*?[{"):
+    if outside:
+        taken.notes.append(Phrase("attach.outside", name=outside))
+    elif any(char in name for char in "*?[{"):
         _attach_glob(_WIDE.split(name, maxsplit=1)[0].rstrip(",;:!"), workspace, taken)
     else:
         *_, shortest = _readings(name)
         taken.notes.append(Phrase("attach.missing", name=shortest))
+
+
+def _attach_from_outside(name: str, workspace: DirectoryWorkspace, taken: _Taken) -> bool:
+    """Whether it is settled: an image is attached, or it is told why not. Other files stay outside."""
+    try:
+        path = workspace.chosen(name)
+        with _opened(path) as file:
+            head = file.read(HEAD)
+            if not media_type_of(head):
+                return False
+            shown_as = workspace.show(path)
+            if shown_as not in taken.seen:
+                taken.seen.add(shown_as)
+                _attach_image(shown_as, head, file, taken)
+    except ClosedPlace:
+        taken.notes.append(Phrase("attach.closed", name=name))
+    except (OutsideWorkspace, FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        return False
+    except OSError as error:
+        taken.notes.append(Phrase("attach.unreadable", name=name, why=error.strerror or str(error)))
+    return True
 
 
 def _readings(name: str) -> Iterator[str]:
@@ -209,7 +278,7 @@ def _attach_file(path: Path, workspace: Workspace, taken: _Taken, *, images: boo
         taken.notes.append(Phrase("attach.binary", name=name))
         return
     if cut:
-        taken.notes.append(Phrase("attach.cut", name=name, limit=limit))
+        taken.notes.append(Phrase("attach.cut", name=name, limit=f"{limit:,}"))
     taken.room -= min(len(data), limit)
     end = "\n[the file goes on; read the rest with the read tool]" if cut else ""
     # Escaped: neither name nor content can close the block.
@@ -245,7 +314,7 @@ def _in_quotes(name: str) -> str:
 
 def _files(workspace: Workspace, directory: Path, taken: _Taken) -> Iterator[Path]:
     """Files below a directory that are neither ignored nor closed, sorted by path."""
-    place = Place(workspace.root, directory, workspace.closed)
+    place = SearchRoot(workspace.root, directory, workspace.closed)
     taken.notes += [Phrase("attach.closed", name=workspace.show(Path(path))) for path in place.left_out]
     return map(Path, Walk(place.root, directory, _WALK_SECONDS, place.closed).files())
 

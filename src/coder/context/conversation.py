@@ -81,6 +81,11 @@ class Conversation:
         """Approximate tokens without the tokenizer: four bytes each."""
         return self.bytes // 4
 
+    def estimate_unanswered(self) -> int:
+        """The same of what has come after the newest response."""
+        newest = self.messages[len(self.messages) - self.unanswered :]
+        return sum(message_bytes(message) for message in newest if message.role != "assistant") // 4
+
     def exceeds(self, limit: float) -> bool:
         """Whether the prompt has more than `limit` tokens; counts only where the byte bound does not
         decide."""

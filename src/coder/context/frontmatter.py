@@ -1,7 +1,6 @@
 """The YAML frontmatter of a skill or a mode, as a tree with line numbers.
 
-Three parsers, each the fallback of the one before: `key: value` lines, parsed here without imports; plain
-nested YAML; and the library, which takes 20 ms to import.
+Headers of `key: value` lines are parsed here; others by the YAML library, which takes 20 ms to import.
 """
 
 from __future__ import annotations
@@ -66,10 +65,9 @@ def read_header(header: str) -> dict[str, Node]:
     simple = read_simply(header)
     if simple is not None:
         return simple
-    from coder.context.frontmatter_nested import read_quickly, read_with_yaml
+    from coder.context.frontmatter_yaml import read_with_yaml
 
-    quick = read_quickly(header)
-    return quick if quick is not None else read_with_yaml(header)
+    return read_with_yaml(header)
 
 
 def read_simply(header: str) -> dict[str, Node] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from coder.hooks.hooks import Hooks
     from coder.lookback.projects import Project
     from coder.mcp.servers import Servers
+    from coder.model.others import OtherProviders, ProviderChoice
     from coder.policy.sandbox.ladder import SandboxLevel
 
 
@@ -159,9 +160,20 @@ class Agent:
         self._effort: str = config.provider.effort
         self.terminal: LentTerminal | None = None
         self.wanted = asyncio.Event()  # set by the first input; background work waits for it
-        self.list_models: Callable[[], Awaitable[list[str]]] | None = None  # asks the server; may fail
+        self.providers: ProviderChoice | None = None  # unless the model was handed in
+        self._others: OtherProviders | None = None
         self.approvals: dict[str, asyncio.Future[ApprovalReply]] = {}
         self.session: Session  # set by the opener before first use
+
+    @property
+    def others(self) -> OtherProviders | None:
+        """The providers that `/model` chooses from. Made for its first use, and in front of the model from
+        then on."""
+        if self._others is None and self.providers is not None:
+            from coder.model.others import OtherProviders
+
+            self._others = self.model = OtherProviders(self.model, *self.providers)
+        return self._others
 
     def emit(self, event: AnyEvent) -> None:
         self.front.emit(event)

@@ -14,6 +14,8 @@ from coder.engine.routing import fall_back
 from coder.engine.session import Session
 from coder.engine.turn_state import Turn
 from coder.model.base import (
+    FILTERED,
+    Adapted,
     CallDelta,
     CallReady,
     CitationFound,
@@ -114,6 +116,8 @@ async def ask_model(session: Session, turn: Turn) -> Answer:
     )
     session.add_assistant(answer.message(), entry, answer.raw)
     turn.answer, turn.unfinished, turn.finish_reason = answer.whole_text, "", answer.finish_reason
+    if answer.calls and answer.finish_reason.lower() in FILTERED:  # their faults tell the model
+        agent.emit(Notice(Phrase("model.filtered_calls"), "warning"))
     agent.emit(Finished(answer.finish_reason, entry.tokens.completion if entry.tokens else 0))
     return answer
 
@@ -232,6 +236,8 @@ def _take(session: Session, answer: Answer, chunk: object) -> None:
             from coder.engine.side_request import retry_text
 
             emit(Notice(retry_text(chunk), "warning", in_answer=answer.begun))
+        case Adapted(phrase):
+            emit(Notice(phrase, "warning", in_answer=answer.begun))
         case Progress(stage, share):
             emit(ModelProgress(stage, share))
         case Restarted():

@@ -169,6 +169,7 @@ async def ask_person(
     if preview.fault is not None:  # do not ask about what cannot work
         return preview.fault
     session.log.append(asked)
+    session.told_jobs_uncovered |= any(reason.key == "policy.background" for reason in ruling.reasons)
     reply = await _reply(session, call, ruling, asked.approval_id, preview.subject, preview.kind)
     if reply.answer == "always" and ruling.can_always:
         try:

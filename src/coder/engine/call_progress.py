@@ -12,6 +12,7 @@ import re
 from coder.model.base import CallDelta
 from coder.protocol.events import CallWriting
 from coder.tools.calls.names import PARAMETERS, TOOLS, folded
+from coder.tools.registry import built_in
 
 _HEAD = 2000  # characters in which a file's name is looked for
 _OVERLAP = 40  # characters kept of the last piece: a key may be cut in two
@@ -39,7 +40,7 @@ class CallProgress:
             self._number = delta.number
             self._begin(delta.name)
         self._size += len(delta.text)
-        if self._tool in ("write", "edit", "patch"):
+        if built_in(self._tool).edits_files():
             self._find_path(delta.text)
             self._count_lines(delta.text)
         new = (self._path, self._lines)
@@ -55,7 +56,7 @@ class CallProgress:
         if self._tool == "patch":
             names = [found[1] for found in _PATCHED.finditer(self._head)]
         else:
-            known = PARAMETERS[self._tool]
+            known = PARAMETERS.get(self._tool, {})
             names = [f[2] for f in _STRING.finditer(self._head) if known.get(folded(f[1])) == "path"]
         if names:
             self._path = _unescaped(names[0])

@@ -56,7 +56,8 @@ class _Job:
         self.cut = False  # interrupted before it had a result
 
     def take(self, tool: Tool, args: Mapping[str, Any]) -> None:
-        """What cannot be shown cannot be judged either: whatever the tool declares is asked for here."""
+        """Set tool and arguments. The tool's declarations are evaluated now: one that raises fails the call
+        before it is judged."""
         tool.paths(args)
         line = tool.command(args) if tool.kind == "runs" else ""
         self.argument, self.line = one_line(tool.argument(args), 200), line
@@ -94,8 +95,11 @@ def _cut_short(job: _Job, error: BaseException) -> None:
     if told is not None and job.begun:
         job.result = msgspec.structs.replace(told.result, summary="", phrase=None)
         return
-    text = (CANCELLED if job.begun else NOT_RUN) if isinstance(error, asyncio.CancelledError) else FAULT
-    job.result = ToolResult(for_model=text, summary="", ok=False)
+    if isinstance(error, asyncio.CancelledError):
+        text = CANCELLED if job.begun else NOT_RUN
+        job.result = ToolResult(for_model=text, summary="", ok=False, meta={"cancelled": True})
+    else:
+        job.result = ToolResult(for_model=FAULT, summary="", ok=False)
 
 
 def _job(session: Session, ready: CallReady) -> _Job:

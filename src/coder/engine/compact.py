@@ -24,7 +24,7 @@ from coder.context.compaction import (
 from coder.context.conversation import message_tokens
 from coder.engine.fitting import kept_whole
 from coder.engine.notes import rules_note
-from coder.engine.routing import fall_back, model_for_asides
+from coder.engine.routing import fall_back, model_for_side_requests
 from coder.engine.session import Session
 from coder.engine.side_request import side_request
 from coder.engine.turn_state import Turn
@@ -97,7 +97,7 @@ async def compact(
 
         if blocked := await before_compaction(session, forced=forced):
             return Phrase("compact.unchanged", reason=blocked)
-    attempt = _Attempt(session, at, sizes, around, forced=forced, in_turn=turn is not None)
+    attempt = _Attempt(session, at, sizes, around, forced=forced, during_turn=turn is not None)
     summary: str | Phrase = Phrase("compact.inflated_before")
     if not session.compaction_failed or forced:
         session.agent.emit(ModelProgress("compacting"))
@@ -122,10 +122,10 @@ class _Attempt:
     """One cut of the conversation, and what would stand in place of the older part."""
 
     def __init__(
-        self, session: Session, at: int, sizes: list[int], around: str, *, forced: bool, in_turn: bool
+        self, session: Session, at: int, sizes: list[int], around: str, *, forced: bool, during_turn: bool
     ) -> None:
         self.session, self.at, self.sizes = session, at, sizes
-        self.around, self.forced, self.in_turn = around, forced, in_turn
+        self.around, self.forced, self.during_turn = around, forced, during_turn
 
     def replace(self, summary: str) -> ChatCompressed | None:
         """Record the compaction, then apply it. None where it would gain nothing."""
@@ -142,7 +142,7 @@ class _Attempt:
         entry = entries.Compaction(kept=kept, tokens_before=before, tokens_after=after, forced=self.forced)
         session.log.append(entry, text)
         replace_conversation(session, replaced)
-        if self.in_turn:
+        if self.during_turn:
             session.told_rules = rules_note(session)  # they stand beside the summary
         event = ChatCompressed(tokens_before=before, tokens_after=after, summary=summary, forced=self.forced)
         session.agent.emit(event)
@@ -173,7 +173,7 @@ async def compact_text(session: Session) -> tuple[Said, bool]:
         return Phrase("compact.nothing"), True
     if isinstance(done, Phrase):
         return done, False
-    text = Phrase("compact.done", before=done.tokens_before, after=done.tokens_after)
+    text = Phrase("compact.done", before=f"{done.tokens_before:,}", after=f"{done.tokens_after:,}")
     return text if done.summary.endswith(NO_SUMMARY) else text + f"\n\n{done.summary}", True
 
 
@@ -270,7 +270,7 @@ async def _summary(session: Session, turn: Turn | None, messages: list[Message])
     agent = session.agent
     counter = session.conversation.counter
     while True:
-        model = turn.model if turn is not None and turn.model else model_for_asides(session)
+        model = turn.model if turn is not None and turn.model else model_for_side_requests(session)
         text = transcript(messages, int(agent.chosen.window * _TRANSCRIPT_SHARE), counter.count)
         try:
             return await side_request(session, turn, model, INSTRUCTION, text) or Phrase("compact.empty")

@@ -9,7 +9,7 @@ from coder.engine.answer import Answer, is_plain
 from coder.engine.session import Session
 from coder.engine.side_request import one_of, side_request
 from coder.engine.turn_state import Turn
-from coder.model.base import ModelError
+from coder.model.base import FILTERED, ModelError
 from coder.protocol.events import Notice
 from coder.texts import Phrase
 
@@ -17,8 +17,8 @@ CONTINUE = "Please continue."
 _EMPTY_IN_A_ROW = 2  # empty answers that are retried
 _SHOWN = 2_000  # characters of an answer's end shown to the model
 _END = 400  # characters at the end searched for an announcement
-# Finish reasons of content filters.
-_FILTERED = ("content_filter", "safety", "recitation", "prohibited_content", "blocklist", "spii", "sensitive")
+# Finish reasons of a call that the provider itself could not read: there was to be one.
+_BAD_CALLS = ("malformed_function_call", "unexpected_tool_call")
 
 # A dot ends a sentence only before a space: not in `parse.py` or `v1.2`.
 _SENTENCE_END = r"(?<=[.!?…])(?<!e\.g\.)(?<!i\.e\.)[\"')\]*_`]*\s+|(?<=[。！？])|\n+"
@@ -81,11 +81,13 @@ def _by_rule(turn: Turn, answer: Answer) -> str:
         return ""  # it would be filtered again
     if answer.finish_reason == "length" and not empty:
         return "truncated"
+    if answer.finish_reason in _BAD_CALLS and not empty:
+        return "announced"
     return "empty" if empty and turn.empty_answers <= _EMPTY_IN_A_ROW else ""
 
 
 def _filtered(answer: Answer) -> bool:
-    return answer.finish_reason.lower() in _FILTERED
+    return answer.finish_reason.lower() in FILTERED
 
 
 def _tell_how_it_ended(session: Session, turn: Turn, answer: Answer) -> None:
@@ -98,6 +100,8 @@ def _tell_how_it_ended(session: Session, turn: Turn, answer: Answer) -> None:
         raise ModelError(phrase, kind="empty")
     if _filtered(answer):
         agent.emit(Notice(Phrase("turn.filtered_part"), "warning"))
+    elif answer.finish_reason in _BAD_CALLS:
+        agent.emit(Notice(Phrase("model.bad_call"), "warning"))
     elif answer.finish_reason == "length":
         agent.emit(Notice(Phrase("turn.cut_off", n=turn.continuations), "warning"))
     elif tool := _unrun(session, turn, answer.text):

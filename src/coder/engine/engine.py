@@ -196,8 +196,12 @@ class Engine:
         with contextlib.suppress(asyncio.CancelledError):
             await self._worker
 
+    async def _leave_model(self) -> None:
+        """Close what answers now: `/model` may have put other providers beside the first one."""
+        await self.agent.model.close()
+
     async def _leave_ide(self) -> None:
-        """The one that there is at the end: `/ide` may have changed it."""
+        """Close the current connection: `/ide` may have replaced the first one."""
         if self.agent.ide is not None:
             await self.agent.ide.close()
 
@@ -207,7 +211,7 @@ class Engine:
             async with contextlib.AsyncExitStack() as leaving:  # an error must not prevent other clean-up
                 if self._telemetry is not None:
                     leaving.push_async_callback(self._telemetry.close)
-                leaving.push_async_callback(agent.model.close)
+                leaving.push_async_callback(self._leave_model)
                 leaving.callback(lambda: agent.session.end_jobs())
                 if agent.mcp is not None:
                     leaving.push_async_callback(agent.mcp.close)

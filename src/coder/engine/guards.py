@@ -59,7 +59,7 @@ async def loop(session: Session, turn: Turn) -> Stop | None:
     if agent.can_ask:
         from coder.engine.approval import ask_to_go_on
 
-        with turn.busy(Phrase("stopped.approval", tool="loop")):
+        with turn.busy(Phrase("stopped.question")):
             answer = await ask_to_go_on(session, [Phrase("guard.loop_question", finding=finding)])
         if answer != "no":
             turn.loops.strikes = 0

@@ -91,8 +91,8 @@ def _context(session: Session, line: str, *, read_only: bool) -> ToolContext | N
 
 
 def _explained(session: Session, sandbox: Sandbox, line: str, result: ToolResult) -> ToolResult:
-    """What the sandbox lets a command do, where its error may come from that. What it printed proves nothing:
-    this says what is so in any case, and asks nobody."""
+    """Append the sandbox's rule where that may have caused the error. It is true whatever the command
+    printed, which proves nothing."""
     note = sandbox.note(f"{result.meta['stdout']}\n{result.meta['stderr']}")
     if note is None:
         return result
@@ -249,7 +249,7 @@ def _with_changes(result: ToolResult, changed: list[str]) -> ToolResult:
 
 
 def _settle(session: Session, sandbox: Sandbox, absent: list[str], repositories: list[str]) -> None:
-    """Nothing that a command left may steer git, outside the sandbox, without being seen."""
+    """Put back and report files by which a command could make git run programs outside the sandbox."""
     _warn(session, "sandbox.planted", sandbox.planted(absent))
     settled = sandbox.settle(repositories)
     _warn(session, "sandbox.put_back", settled.put_back)

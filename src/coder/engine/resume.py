@@ -85,7 +85,7 @@ def _keep_conversation_only(session: Session, state: Replay) -> None:
 
 
 def _words_of(message: Message) -> Message:
-    """Of images those that are some: providers refuse the whole request for one that is not."""
+    """Drop invalid images: providers refuse the whole request for one."""
     images: list[Image] = []
     if message.images:
         from coder.tools.images.fit import Unusable, decoded

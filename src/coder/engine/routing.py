@@ -75,7 +75,7 @@ def _too_long_for_fast(session: Session) -> Tier | None:
     return "strong" if fast < strong and session.conversation.exceeds(room) else None
 
 
-def model_for_asides(session: Session) -> str:
+def model_for_side_requests(session: Session) -> str:
     """The model for side requests between turns: the last one used, while it is still chosen."""
     agent = session.agent
     if agent.chosen.name != "auto":

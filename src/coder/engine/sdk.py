@@ -260,13 +260,13 @@ class AgentSession:
 
 
 def _checked(op: object) -> AnyOp:
-    """Python checks no field when an op is made, and what is no `no` would count as a yes."""
+    """Validate the op: constructing one checks no types, and an invalid answer would count as a yes."""
     checked: AnyOp = msgspec.convert(msgspec.to_builtins(op), AnyOp)
     return checked
 
 
 def _reply(approval_id: str, answer: object) -> AnyOp:
-    """Of what `approve` answers. Anything but the answers that there are is an error: an object is true."""
+    """The reply for what `approve` returned. Other values are an error: any object is truthy."""
     try:
         if isinstance(answer, ApprovalReply):  # its id can only be this
             return _checked(msgspec.structs.replace(answer, approval_id=approval_id))

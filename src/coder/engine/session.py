@@ -130,14 +130,14 @@ class Session:
         self.checked: dict[str, frozenset[str]] = {}  # what failed when it last ran, unless edits followed
         self.shown: tuple[Evidence, Verification] | None = None  # of the last turn that changed files
         self.engine_todos: list[Todo] = []  # the list that the engine made last
-        self.pending: Replay | None = None  # a resumed session's approval that was never tool_message
+        self.pending: Replay | None = None  # a resumed session's approval that nobody has answered
         self.pending_turn = TurnSoFar()  # what the turn of that approval had come to
         self.pending_asks = NOTHING_ASKED  # and what it asks of its model
         self.compaction_failed = False  # a summary came out longer: not tried again unless forced
         self.compaction_floor = 0  # tokens below which another compaction would not help
         self.ledger = Ledger()
         self.budget = Budget(agent.config.budget)
-        self.sandboxes: dict[bool, Sandbox] = {}  # by whether nothing may be written (engine.shelter)
+        self.sandboxes: dict[bool, Sandbox] = {}  # by whether it is read-only (`isolation.py`)
         self.needs_writing: set[str] = set()  # lines that failed as read-only ones
         self.judged: tuple[str, ShellVerdict] | None = None  # the line of the call in hand, its verdict
         self.shell_undo: ShellUndo | None = None
@@ -431,21 +431,21 @@ class Session:
     # what others show and keep
 
     def context_tokens(self) -> int:
-        """The provider's last count, with the tokenizer as fallback."""
+        """The provider's last count and about what has come since, with the tokenizer as fallback."""
         told = self._told_tokens()
         return self.conversation.tokens() if told is None else told
 
     def shown_tokens(self) -> int:
         """As `context_tokens`, but loads no vocabulary: that holds the GIL, and a person may be typing."""
-        told = self._told_tokens()
+        told, conversation = self._told_tokens(), self.conversation
         if told is not None:
             return told
-        conversation = self.conversation
         return conversation.tokens() if conversation.counter.loaded else conversation.estimate()
 
     def _told_tokens(self) -> int | None:
-        last = self.last_usage
-        return last.prompt + last.completion if last is not None and last.source == "provider" else None
+        if (last := self.last_usage) is None or last.source != "provider":
+            return None
+        return last.prompt + last.completion + self.conversation.estimate_unanswered()
 
     def prompt_size(self) -> int:
         """Overestimates the next request: the provider has not counted what follows its last answer."""

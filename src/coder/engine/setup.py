@@ -18,7 +18,7 @@ from coder.config.allowlist import Allowlist
 from coder.config.files import ensure_directory
 from coder.config.load import Loaded, home_directory
 from coder.config.models import context_window_of, dialect_of, is_local, keep_dialect
-from coder.config.provider import KNOWN, NoProvider, Provider, resolve_provider, wire_of
+from coder.config.provider import KNOWN, NoProvider, Provider, resolve_provider, secrets_of, wire_of
 from coder.config.schema import OPERATING_MODES, Config, Dialect, McpSection, McpServer, OperatingMode
 from coder.config.trust import TrustStore, load_with_trust
 from coder.context.memory import Memory
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 _PROVIDERS_VARIABLES = {"CODER_API_KEY", *(known.key_variable for known in KNOWN)}
 SMALL_WINDOW = 16_384  # tokens up to which a model gets few tools and a short prompt
-_LIST_SECONDS = 3  # to wait for a server's list of models, with a person waiting for `/model`
+LIST_SECONDS = 3  # to wait for a server's list of models, with a person waiting for `/model`
 _SHORTEST_KEY = 8  # shorter ones are placeholders for servers that want none, and ordinary words
 
 
@@ -151,7 +151,9 @@ def open_agent(
     )
     if options.temperature is not None:
         agent.extra = {"temperature": options.temperature}
-    agent.list_models = partial(listed_models, provider, _LIST_SECONDS)
+    if model is None:
+        make = partial(_model_of, settings=settings, config=config, options=options)
+        agent.providers = (provider, config, options.environ, make)
     _connect(agent, options, provider)
     _add_hooks(agent, settings)
     with contextlib.suppress(OSError):  # the record says so itself when its first line cannot be written
@@ -316,7 +318,7 @@ def _tell_of_settings(agent: Agent, settings: Settings) -> None:
 
 
 def own_keys(environ: Mapping[str, str], provider: Provider) -> list[str]:
-    """Every API key in the environment and in headers."""
+    """Every API key in the environment, in headers and in the address."""
     named = [value for name, value in environ.items() if name.endswith("_API_KEY")]
     return _longest_first([*named, *provider_keys(environ, provider)])
 
@@ -324,12 +326,7 @@ def own_keys(environ: Mapping[str, str], provider: Provider) -> list[str]:
 def provider_keys(environ: Mapping[str, str], provider: Provider) -> list[str]:
     """The keys of model providers among them."""
     named = [value for name, value in environ.items() if name in _PROVIDERS_VARIABLES]
-    sent = [
-        value.rpartition(" ")[2]  # `Bearer …`
-        for name, value in provider.headers.items()
-        if any(word in name.lower() for word in ("auth", "key", "token", "secret", "cookie"))
-    ]
-    return _longest_first([provider.api_key, *named, *sent])
+    return _longest_first([provider.api_key, *named, *secrets_of(provider.base_url, provider.headers)])
 
 
 def _longest_first(keys: Sequence[str]) -> list[str]:

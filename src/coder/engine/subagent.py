@@ -105,7 +105,7 @@ async def run_subagent(
     if len(report) > _MAX_SUMMARY:
         report = report[:_MAX_SUMMARY] + f"\n[cut at {_MAX_SUMMARY} characters]"
     return summed_up(
-        Phrase("tool.task_done", n=turn.steps, tokens=turn.usage.total),
+        Phrase("tool.task_done", n=turn.steps, tokens=f"{turn.usage.total:,}"),
         (report or "(the subagent reported nothing)") + left,
         detail=report,
         detail_kind="text",

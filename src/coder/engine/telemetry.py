@@ -19,7 +19,9 @@ from typing import Any, cast
 import msgspec
 
 from coder.model.base import CallReady, ChatModel, Chunk, Completed, ModelError, ModelRequest, TextDelta
+from coder.protocol.entries import Action, Observation
 from coder.protocol.events import AnyEvent, Recorded, SessionStarted, ToolCallChanged, TurnEnded, TurnStarted
+from coder.protocol.history import HistoryEvent
 from coder.protocol.messages import Message
 from coder.texts import Phrase
 
@@ -119,8 +121,8 @@ class Telemetry:
                 self._turn_ended(event)
             case ToolCallChanged():
                 self._tool(event)
-            case Recorded(entry) if self.captures and entry.type in ("action", "observation"):
-                self._content_of_call(entry.type, entry.meta, entry.content)
+            case Recorded(recorded) if self.captures:
+                self._content_of_call(recorded)
 
     def _turn_ended(self, event: TurnEnded) -> None:
         attributes: dict[str, Any] = {
@@ -163,13 +165,13 @@ class Telemetry:
                 span, {**attributes, **({"error.type": event.state} if failed else {})}, failed=failed
             )
 
-    def _content_of_call(self, kind: str, meta: Mapping[str, Any], content: str) -> None:
+    def _content_of_call(self, recorded: HistoryEvent) -> None:
         """Recorded before the events that begin and end the call's span."""
-        key = str(meta.get("call_id", ""))
-        if kind == "action":
-            self._waiting[key] = {"gen_ai.tool.call.arguments": _json(meta.get("input"))}
-        else:
-            self._waiting.setdefault(key, {})["gen_ai.tool.call.result"] = content
+        match recorded.entry:
+            case Action(call_id=key, input=given):
+                self._waiting[key] = {"gen_ai.tool.call.arguments": _json(given)}
+            case Observation(call_id=key):
+                self._waiting.setdefault(key, {})["gen_ai.tool.call.result"] = recorded.content
 
     # requests
 

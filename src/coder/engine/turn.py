@@ -30,7 +30,7 @@ from coder.model.base import CallReady, ModelError
 from coder.protocol import entries
 from coder.protocol.events import Evidence, Failed, Notice, Steered, TurnEnded, TurnStarted
 from coder.protocol.history import INTERRUPTED
-from coder.protocol.messages import Image, tool_message
+from coder.protocol.messages import IMAGE_SUFFIX, Image, tool_message
 from coder.protocol.usage import Tokens
 from coder.record.files import RecordError, valid_text
 from coder.texts import Phrase
@@ -54,7 +54,8 @@ async def run_turn(
         await session.agent.ide.settle()
     await settle_git(session)
     images: list[Image] = []
-    expanded = text if instant else await _with_named(session, text, images)
+    typed = words.typed if words is not None else ""  # a subagent's objective is a model's
+    expanded = text if instant else await _with_named(session, text, images, typed)
     lines = await _with_images(session, sent, images) if sent else ""
     message = "\n\n".join(part for part in (expanded, attached, lines) if part)
     refused = too_long(session, message, images)
@@ -118,16 +119,17 @@ async def _gather_tools(session: Session, turn: Turn) -> None:
         await offer_tools(session)
 
 
-async def _with_named(session: Session, text: str, images: list[Image]) -> str:
+async def _with_named(session: Session, text: str, images: list[Image], typed: str) -> str:
     """The text, then what it names: files (`@path`) and resources of MCP servers (`@server:uri`). Files that
-    are images go to `images`. What is put in is not searched for names again."""
-    if "@" not in text and not text.startswith(("/", "file:", "'/", '"/')):  # a dropped file's path
+    are images go to `images`. What is put in is not searched for names again. `typed`: the person's words."""
+    if "@" not in text and not IMAGE_SUFFIX.search(text):  # a dropped image's path
         return text
     from coder.context.attachments import expand
 
     agent = session.agent
     servers = agent.mcp.all if agent.mcp is not None else {}
-    message, notes, found = await asyncio.to_thread(expand, text, agent.place.workspace, servers)
+    person = typed if agent.front.kind != "batch" else ""  # a task may be anybody's text
+    message, notes, found = await asyncio.to_thread(expand, text, agent.place.workspace, servers, person)
     for note in notes:
         agent.emit(Notice(note, "warning"))
     images += found
@@ -274,14 +276,15 @@ async def _hear_person(session: Session, turn: Turn) -> None:
         op = turn.steers[0]
         text = valid_text(op.text).strip()
         images: list[Image] = []
-        message = await _with_named(session, text, images)
+        typed = without_pastes(text, [valid_text(piece).strip() for piece in op.pasted])
+        message = await _with_named(session, text, images, typed)
         # What cannot be heard becomes a turn of its own, which says why or shows its images.
         fits = not images and too_long(session, message, images) is None
         heard = fits and await _blocked_by_hook(session, text) is None
         if heard:
             session.add_note(message, "person")
             turn.heard.append(redact(text))
-            typed = redact(without_pastes(text, [valid_text(piece).strip() for piece in op.pasted]))
+            typed = redact(typed)
             turn.words = Words(f"{turn.words.typed}\n\n{typed}", f"{turn.words.said}\n\n{typed}")
         del turn.steers[0]  # only now: a turn that is cancelled meanwhile gives it back
         session.agent.emit(Steered(op.text, heard))
@@ -332,7 +335,7 @@ def cancelled(doing: Sequence[str | Phrase]) -> Phrase:
 
 
 def _leave_no_call_open(session: Session) -> None:
-    """A record that could not be written may have kept a call's answer out; resuming says the same of it."""
+    """Answer calls that have no result because the record could not be written; resuming does the same."""
     messages = session.conversation.messages
     at = len(messages)
     while at and messages[at - 1].role == "tool":

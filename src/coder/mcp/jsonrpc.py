@@ -57,17 +57,17 @@ class Transport(Protocol):
         on_progress: Progress | None = None,
         courtesy: bool = True,
     ) -> Json:
-        """The result. Raises `RpcError` and `McpFault`; waits as long as nobody cancels it, and then tells
-        the server, unless it is no `courtesy` (the protocol forbids it for its opening requests)."""
+        """Send a request and return its result; no time-out. Raises `RpcError`, `McpFault`. On cancellation
+        the server is notified if `courtesy`: the protocol forbids that during the handshake."""
 
     async def notify(self, method: str, params: Json | None = None) -> None: ...
 
     def settle(self, version: str, *, modern: bool) -> None:
-        """From now on this version is spoken."""
+        """Use this protocol version from now on."""
 
     def unread(self) -> bool:
-        """Whether the server has not even begun to read (or ended so): it starts, or fails, for itself, and
-        no message of ours has to do with it."""
+        """Whether the server has read nothing from its stdin, or exited so: no message of ours can be the
+        cause."""
 
     def stderr_tail(self) -> str: ...
 

@@ -1,7 +1,7 @@
-"""A server that runs as a child: a line of JSON a message, in on its stdin, out on its stdout.
+"""The stdio transport: a server as a child process, one JSON message a line on its stdin and stdout.
 
-What it prints on stderr is kept, as far as it may be wanted to explain its death, and is never shown
-unasked. The loop watches the pipes; a server that does not read makes only its own callers wait.
+The end of its stderr is kept to explain why it exited, and never shown unasked. The event loop watches the
+pipes; a server that does not read blocks only its own callers.
 """
 
 from __future__ import annotations

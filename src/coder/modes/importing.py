@@ -102,7 +102,7 @@ def as_mode(content: str) -> str:
 
 
 def _declarations(names: list[str]) -> list[str]:
-    """Words are bound by position, so `$3` alone declares three. The rest is first, to have all of them."""
+    """Words are bound by position, so `$3` alone declares three. `$ARGUMENTS` comes first, to have all."""
     if not names:
         return []
     highest = max((int(name) for name in names if name.isdigit()), default=0)

@@ -15,6 +15,8 @@ from coder.policy.shell.verdict import Ruling, Segment, ShellVerdict
 from coder.policy.verification import may_run
 from coder.texts import Phrase, Texts
 
+_MARGIN = 7  # columns of a decision
+
 
 class Explanation(msgspec.Struct, frozen=True):
     """The ruling on a line, its verdict, and the decision on each segment by itself."""
@@ -79,16 +81,22 @@ def as_text(explained: Explanation, texts: Texts) -> str:
 
 def _lines(explained: Explanation, texts: Texts) -> Iterator[str]:
     verdict = explained.verdict
-    yield texts.say("policy.explain.decision", decision=explained.ruling.decision)
+    yield texts.say("policy.explain.decision", decision=_word(explained.ruling.decision))
     segments = verdict.segments if verdict.parsed else []  # an unparsed line is its own single segment
     repeated = {risk for segment in segments for risk in segment.risks}
     for reason in dict.fromkeys([*explained.ruling.reasons, *verdict.risks]):
         if reason not in repeated and reason.key != "policy.part":
             yield f"  {reason.text(texts)}"
     for at, segment in enumerate(segments):
-        yield f"{explained.decisions[at]:<5}  {segment.command}"
+        decision = _word(explained.decisions[at]).text(texts)
+        cells = sum(1 + (char > "\u2e7f") for char in decision)  # Chinese characters take two
+        yield f"{decision}{' ' * (_MARGIN - cells)}{segment.command}"
         for why in _reasons(segment, segments[at + 1 :]):
-            yield f"       {why.text(texts)}"
+            yield f"{' ' * _MARGIN}{why.text(texts)}"
+
+
+def _word(decision: str) -> Phrase:
+    return Phrase(f"policy.word.{decision}")
 
 
 def _reasons(segment: Segment, later: list[Segment]) -> list[Phrase]:

@@ -53,6 +53,10 @@ _INTERPRETERS = (
 )
 
 
+# Where a project keeps the programs that it has installed for itself.
+_PROJECT_PROGRAMS = (".venv/bin/", "venv/bin/", "node_modules/.bin/")
+
+
 def name_of(words: list[Word], *, listed: bool, inside: Callable[[str], bool]) -> str:
     """The command word, with its subcommand or script where that is what runs. Empty: not known. `listed`:
     the table of read-only programs knows all its options. `inside`: whether a path is in the workspace.
@@ -61,16 +65,25 @@ def name_of(words: list[Word], *, listed: bool, inside: Callable[[str], bool]) -
         return ""
     head, args = words[0].text, words[1:]
     plain = base_name(head) if head.startswith(("/bin/", "/usr/bin/", "/usr/local/bin/")) else head
-    identity = _identifying_words(plain, args)
+    program = _project_program(head) or plain
+    identity = _identifying_words(program, args)
     if identity is None or not _exact(identity):
         return ""
     rest = [word for word in args if not any(word is one for one in identity)]
-    short = listed or plain in further_words.PLAIN or _all_harmless(plain, identity, rest, inside)
+    short = listed or plain in further_words.PLAIN or _all_harmless(program, identity, rest, inside)
     if not short and not _exact(args):
         return ""
     from shlex import join
 
     return join([plain, *(word.text for word in (identity if short else args))])
+
+
+def _project_program(head: str) -> str:
+    """The name of a program below one of the project's own directories for them, else nothing."""
+    path = head.removeprefix("./")
+    found = (path.removeprefix(directory) for directory in _PROJECT_PROGRAMS if path.startswith(directory))
+    name = next(found, "")
+    return "" if "/" in name else name
 
 
 def depends_on_directory(words: list[Word], *, listed: bool) -> bool:

@@ -58,7 +58,7 @@ class DirectoryWorkspace:
         if not write and any(real.is_relative_to(directory) for directory in self._readable):
             return real
         if real.is_relative_to(self._root):
-            self._refuse_closed(wanted, real, path)
+            self._refuse_closed(wanted, real, path, self.closed)
             if write:
                 self._refuse_own_files(real, path)
                 self._refuse_own_files(Path(os.path.normpath(wanted)), path)
@@ -70,6 +70,18 @@ class DirectoryWorkspace:
             f"{_printable(path)} is outside the workspace {_printable(str(self._root))}. "
             f"Use a path inside the workspace{self._instead(wanted, scratch)}."
         )
+
+    def chosen(self, path: str) -> Path:
+        """A file that the person named, which may be outside. Raises `ClosedPlace` for the places of secrets,
+        and `OutsideWorkspace` where the path leads through the workspace: a link there is not theirs."""
+        from coder.policy.secrets.home import closed_inside
+
+        wanted = Path(os.path.normpath(self._absolute(path)))
+        real = self._real(wanted, path)
+        if any(Path(os.path.realpath(parent)).is_relative_to(self._root) for parent in wanted.parents):
+            raise OutsideWorkspace(f"{_printable(path)} leads out of the workspace.")
+        self._refuse_closed(wanted, real, path, closed_inside("/", self._person, self._own))
+        return real
 
     def _instead(self, wanted: Path, scratch: str) -> str:
         """A hint where a temporary file belongs. In the sandbox /tmp itself may be the scratch directory."""
@@ -132,9 +144,9 @@ class DirectoryWorkspace:
             raise OutsideWorkspace(f"{_printable(given)} is a loop of links.")
         return Path(real)
 
-    def _refuse_closed(self, wanted: Path, real: Path, given: str) -> None:
-        names = [f"{os.path.normpath(wanted)}/", f"{real}/"] if self.closed else []
-        if any(name.startswith(f"{place}/") for place in self.closed for name in names):
+    def _refuse_closed(self, wanted: Path, real: Path, given: str, closed: Collection[str]) -> None:
+        names = [f"{os.path.normpath(wanted)}/", f"{real}/"] if closed else []
+        if any(name.startswith(f"{place}/") for place in closed for name in names):
             raise ClosedPlace(
                 f"{_printable(given)} is in a place where secrets are kept (keys, tokens, histories), "
                 "which is closed to you. Do without it, or ask the person for what you need from it."

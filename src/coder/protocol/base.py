@@ -29,8 +29,8 @@ class Event(msgspec.Struct, frozen=True, tag_field="event", tag=snake):
 
 
 def whole_characters(data: str | bytes) -> bytes:
-    """JSON without the halves of characters that JavaScript leaves where it cuts text, which are no Unicode.
-    Raises `ValueError`, `RecursionError`."""
+    """JSON with lone surrogates replaced, which JavaScript leaves where it cuts text and which are not valid
+    Unicode. Raises `ValueError`, `RecursionError`."""
     import json
 
     return json.dumps(json.loads(data), ensure_ascii=False).encode("utf-8", "replace")

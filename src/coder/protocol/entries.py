@@ -165,6 +165,11 @@ class Observation(Entry, frozen=True, kw_only=True):
     interrupted: bool = False
     by: str = ""
     exit_code: int | None = None
+    stdout: str | None = None
+    stderr: str | None = None
+    output_file: str = ""  # where a long output is kept
+    duration_ms: int | None = None
+    cancelled: bool = False
     background: bool = False
     job_id: str = ""
     command: str = ""
@@ -173,6 +178,8 @@ class Observation(Entry, frozen=True, kw_only=True):
     operation: str = ""
     files: list[ChangedFile] | int | None = None  # a number for tools that only read
     diff: str = ""
+    additions: int | None = None
+    deletions: int | None = None
     changed: list[str] = msgspec.field(default_factory=list)  # files that a command changed
     dry_run: bool = False
     todos: list[dict[str, Any]] | None = None
@@ -341,14 +348,16 @@ class ModeState(Entry, frozen=True, kw_only=True):
 
 
 class Command(Entry, frozen=True, kw_only=True):
-    """A `/` or `!` command and its output. The fields of a `!` command's result follow; of those, `exit_code`
-    is read."""
+    """A `/` or `!` command and its output. The fields of a `!` command's result follow; those that readers
+    use are declared here."""
 
     kind: str
     input: str
     command: str
     ok: bool | None = None
     exit_code: int | None = None
+    stdout: str | None = None
+    stderr: str | None = None
 
 
 class Undo(Entry, frozen=True, kw_only=True):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -30,6 +31,9 @@ class ToolCall(msgspec.Struct, frozen=True):
     @property
     def name(self) -> str:
         return self.function.name
+
+
+IMAGE_SUFFIX = re.compile(r"\.(?:png|jpe?g|gif|webp|bmp)", re.IGNORECASE)
 
 
 class Image(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -213,4 +213,4 @@ class InstantModeExecuted(Event, frozen=True):
     values: dict[str, str] = msgspec.field(default_factory=dict)
 
 
-ListCustomModesResponseEvent = CustomModesListed
+ListCustomModesResponseEvent = CustomModesListed  # its name in the description of custom modes

@@ -1,7 +1,7 @@
-"""JSON-RPC 2.0 between two equals: messages, requests that wait for their answers, and who serves methods.
+"""JSON-RPC 2.0 between two peers: messages, requests awaiting their responses, handlers for methods.
 
-A message that is wrong is answered with what is wrong about it and ends nothing. The part of a handler that
-runs before its first `await` runs in the order in which messages came.
+An invalid message is answered with an error and does not end the connection. The part of a handler before its
+first `await` runs in the order in which messages arrive.
 """
 
 from __future__ import annotations

@@ -46,8 +46,8 @@ class LineSplitter:
 
 
 class Line:
-    """One line on its way out. `done` is called once it is written, or never will be: a line that somebody
-    waits for is not counted among what waits. Subclasses may make theirs when its turn comes."""
+    """A queued line. `done` is called when it was written or dropped; a line with `done` is awaited by its
+    sender, so that it is not counted for back-pressure. Subclasses may encode theirs lazily."""
 
     def __init__(self, data: bytes = b"", done: Callable[[], object] | None = None) -> None:
         self.data = data

@@ -1,8 +1,8 @@
 """Standard input and output as a line of messages: one JSON text a line, both ways.
 
 The protocol has the two streams for itself: whoever else prints in this process, or in a child, prints to
-stderr. What goes out waits in an outbox, which a reader that is slow makes no longer than it must be: text
-that streams is put together, and of what replaces itself only the newest is kept.
+stderr. Output is queued. For a slow reader it is coalesced: streamed text is joined, and of a state that
+replaces itself only the newest is kept.
 """
 
 from __future__ import annotations

@@ -39,9 +39,8 @@ class ToolResult(msgspec.Struct, frozen=True):
     detail_kind: DetailKind = ""
     meta: dict[str, Any] = {}
     phrase: Phrase | None = None  # the summary, for those who read another language
-    around: str = (
-        ""  # what a part of is shown, where the part alone does not give its secrets away; told nobody
-    )
+    # The whole text of a truncated result, to find secrets that a part of them does not reveal. Never shown.
+    around: str = ""
     # Files whose content the model knows as soon as it has been told this, since it shows all that is new.
     learned: tuple[tuple[Path, bytes], ...] = ()
     images: tuple[Image, ...] = ()  # for the model, beside the text
@@ -198,6 +197,15 @@ class Tool(ABC):
     @classmethod
     def edits_files(cls) -> bool:
         return cls.kind == "edits" and cls.touches == "files"
+
+    @classmethod
+    def looks_up(cls) -> bool:
+        """Whether it finds or reads something in the workspace."""
+        return cls.kind == "looks" and bool(cls.touches)
+
+    @classmethod
+    def argument_is_path(cls) -> bool:
+        return bool(cls.touches) and all(key == "path" for key in cls.keys)
 
     @classmethod
     def argument(cls, args: Arguments) -> str:

@@ -188,7 +188,7 @@ def apply(changes: list[Change], context: ToolContext, *, all_known: bool = Fals
 
 
 def _tell_undo(changes: list[Change], context: ToolContext) -> None:
-    """Of all of them before the first is made; and of none that could not be made any more."""
+    """Journal every change before the first is made. Raises `Stop` if a file has changed meanwhile."""
     for change in changes:
         if read_or_none(change.path) != change.before:
             raise Stop(_changed_meanwhile(change, [], context))

@@ -19,7 +19,7 @@ from coder.texts import Phrase
 from coder.tools.base import OutsideWorkspace, ToolContext, ToolResult, denied, failed
 
 if TYPE_CHECKING:
-    from coder.tools.search.ignore import Place
+    from coder.tools.search.ignore import SearchRoot
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _PLACE = re.compile(r"(.+?)(?::|#L?)(\d+)(?:-L?(\d+)|:\d+)?:?")
@@ -148,7 +148,7 @@ def shown(context: ToolContext, path: Path) -> str:
     return clean(context.workspace.show(path))
 
 
-def closed_note(context: ToolContext, place: Place) -> list[str]:
+def closed_note(context: ToolContext, place: SearchRoot) -> list[str]:
     """The line that tells what a search left out because secrets are kept there, if anything."""
     names = [shown(context, Path(path)) for path in place.left_out]
     return [f"[not searched, since secrets are kept there: {', '.join(names)}]"] if names else []

@@ -48,8 +48,8 @@ def built_in(name: str) -> type[Tool]:
 
 
 def declared(declaration: Callable[[Arguments], T], args: Arguments) -> T | None:
-    """What a tool declares of a call that was made; None where it fails at that. The fault was told with the
-    call's result: whoever only retells the call goes on."""
+    """Call a tool's declaration (`paths`, `argument`, …) for a past call; None if it raises: that error is
+    already the call's result."""
     try:
         return declaration(args)
     except Exception:

@@ -50,15 +50,16 @@ class Chamber:
 
     def __init__(self, tree: Tree, seconds: float) -> None:
         self.tree = tree
-        self._kind = ""
+        self._kind = "tame"
         self._environments: dict[frozenset[str] | None, int] = {}
+        tree.restore(self._kind)  # before bwrap enters it
         self._process = subprocess.Popen(
             [*_bwrap_arguments(tree), *_worker_line(tree, seconds)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             encoding="utf-8",
         )
-        self.restore("tame")
+        self._ask("base")
 
     def run(self, lines: list[Line]) -> Seen:
         """Run the lines one after the other, and see what is different then."""

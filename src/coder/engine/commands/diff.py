@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Iterable
 
 import msgspec
 
 from coder.engine.agent import Agent
+from coder.engine.commands.undo import is_cache
 from coder.fs.safe_open import read_whole
 from coder.policy.sandbox.ladder import Sandbox, probe
 from coder.process.executables import find_program
@@ -89,6 +91,11 @@ def _is_there(agent: Agent, path: str) -> bool:
     return os.path.lexists(agent.root / path)
 
 
+def _is_folder(agent: Agent, path: str) -> bool:
+    """One that the session made: its files are listed themselves."""
+    return (agent.root / path).is_dir()
+
+
 def _by_undo(agent: Agent, args: str) -> Shown:
     """Without git there is no base to compare with but what the session's own edits replaced."""
     changes = agent.session.undo.pending_changes()
@@ -102,7 +109,13 @@ def _by_undo(agent: Agent, args: str) -> Shown:
         return Shown(Phrase("diff.none_without_git"))
     if args:
         return Shown(_by_journal(agent, shown), shown)
-    return Shown(Joined([Phrase("diff.by_session"), *(f"  {path}" for path in shown)]), shown)
+    named = (f"  {path}" for path in shown if not is_cache(path))
+    return Shown(Joined([Phrase("diff.by_session"), *named, *_caches(shown)]), shown)
+
+
+def _caches(paths: Iterable[str]) -> list[Said]:
+    count = sum(map(is_cache, paths))
+    return ["  " + Phrase("undo.caches", n=count)] if count else []
 
 
 def _of_session(agent: Agent) -> Shown:
@@ -122,7 +135,11 @@ def _of_turn(agent: Agent, number: str) -> Shown:
     lines: list[Said] = []
     names = {agent.place.workspace.show(path): pair for path, pair in found.items()}
     for name, pair in names.items():
-        lines += [Phrase("diff.not_kept", path=name)] if pair is None else diff_bytes(*pair, name, name).lines
+        if pair is not None and not is_cache(name):
+            lines += diff_bytes(*pair, name, name).lines
+        elif not is_cache(name) and not _is_folder(agent, name):
+            lines.append(Phrase("diff.not_kept", path=name))
+    lines += _caches(names)
     return Shown(Joined(lines or [Phrase("diff.none")]), list(names))
 
 
@@ -136,6 +153,8 @@ def _by_journal(agent: Agent, wanted: list[str]) -> Said:
     }
     lines: list[Said] = []
     for name in wanted:
+        if is_cache(name) or (_is_folder(agent, name) and before.get(name, (None, None))[1] is None):
+            continue
         if name not in before:
             lines.append(Phrase("diff.not_kept", path=name))
             continue
@@ -148,6 +167,7 @@ def _by_journal(agent: Agent, wanted: list[str]) -> Said:
             lines.append(Phrase("diff.not_kept", path=name))
             continue
         lines += diff_bytes(kept, now, name, name).lines
+    lines += _caches(wanted)
     return Joined(lines or [Phrase("diff.none")])
 
 

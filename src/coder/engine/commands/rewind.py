@@ -1,6 +1,6 @@
 """`/rewind`: the conversation, and the files with it, are taken back to before an earlier message.
 
-    /rewind                   the messages that it can be taken back to
+    /rewind                   the messages that it can be taken back to, as `/rewind conversation` and `force`
     /rewind N                 to before the message of turn N; refused if undo would refuse
     /rewind N conversation    the files stay as they are
     /rewind N force           as `/undo force`
@@ -34,6 +34,7 @@ from coder.record.replay import Replay
 from coder.record.rewound import EarlierMessage, earlier_messages, marked_log
 from coder.record.undo.journal import UndoOutcome
 from coder.texts import Joined, Phrase, Said, one_line
+from coder.tools.base import Todo
 from coder.tools.seen import FileStamps
 from coder.tools.todo import restore
 
@@ -48,8 +49,10 @@ async def rewind_command(agent: Agent, args: str) -> Reply:
     path = _log(agent)
     messages = await asyncio.to_thread(earlier_messages, path) if path.exists() else []
     number, *words = args.split() or [""]
-    if not number:
-        return _list(messages)
+    if not words and number in ("", *_KEEPING_FILES, *_FORCING):
+        return _list(
+            messages, Phrase("rewind.list_conversation" if number in _KEEPING_FILES else "rewind.list")
+        )
     keeping, force = (len(words) == 1 and words[0] in known for known in (_KEEPING_FILES, _FORCING))
     if not number.isdecimal() or (words and not keeping and not force):
         return Reply(Phrase("rewind.usage"), ok=False, data={"usage": True})
@@ -77,10 +80,10 @@ def _log(agent: Agent) -> Path:
     return agent.place.store.log_path(agent.session.id)
 
 
-def _list(messages: Sequence[EarlierMessage]) -> Reply:
+def _list(messages: Sequence[EarlierMessage], head: Phrase) -> Reply:
     if not messages:
         return Reply(Phrase("rewind.nothing"), data={"messages": []})
-    lines: list[Said] = [Phrase("rewind.list")]
+    lines: list[Said] = [head]
     for message in reversed(messages[-_LISTED:]):
         line: Said = f"{message.turn:>4}  {shown(one_line(message.text, _CHARS))}"
         if message.changed and not message.undone:
@@ -129,7 +132,7 @@ async def _rewind(
     lines: Sequence[Said],
     files_as_now: Sequence[str],
 ) -> Reply:
-    """`files_as_now`: those that the conversation does not know as they are."""
+    """`files_as_now`: files whose current content the conversation has not seen."""
     session = agent.session
     note = ""
     if files_as_now:
@@ -142,7 +145,8 @@ async def _rewind(
     await _take_over(session)
     data: dict[str, object] = {"rewound_to": to.turn, "draft": to.text}
     text = one_line(to.text, _CHARS)
-    return Reply(Joined([Phrase("rewind.done", text=shown(text)), *lines, *_jobs(session)]), data=data)
+    said = [Phrase("rewind.done", text=shown(text)), *lines, Phrase("rewind.redo"), *_jobs(session)]
+    return Reply(Joined(said), data=data)
 
 
 async def take_back_rewind(agent: Agent, *, force: bool) -> Reply:
@@ -166,7 +170,7 @@ async def take_back_rewind(agent: Agent, *, force: bool) -> Reply:
 async def _take_over(session: Session) -> None:
     """Make the session what the record now says, as a resume would."""
     state, ledger = await asyncio.to_thread(_replayed, _log(session.agent))
-    before = session.context.todos
+    before = _shown_todos(session)
     session.ledger, session.rewinds = ledger, state.rewinds
     replace_conversation(session, state.messages)
     session.conversation.unanswered = count_unanswered(state.messages)
@@ -181,8 +185,14 @@ async def _take_over(session: Session) -> None:
         names = ", ".join(f"{job.id} ({job.command})" for job in running)
         session.tell_next(session.redactor.redact(f"Background jobs that run: {names}."))
     tell_of_memory(session)
-    if session.context.todos != before:
-        session.agent.emit(TodosChanged([msgspec.structs.asdict(todo) for todo in session.context.todos]))
+    if (todos := _shown_todos(session)) != before:
+        session.agent.emit(TodosChanged([msgspec.structs.asdict(todo) for todo in todos]))
+
+
+def _shown_todos(session: Session) -> list[Todo]:
+    """Without a list of one that the engine made: the person was not shown it."""
+    todos = session.context.todos
+    return [] if len(todos) == 1 and todos == session.engine_todos else todos
 
 
 def _replayed(path: Path) -> tuple[Replay, Ledger]:

@@ -38,7 +38,12 @@ async def status_command(agent: Agent, args: str) -> Reply:
         ("context", window_line(agent, tokens)),
         (
             "used",
-            Phrase("status.used", prompt=usage.prompt, completion=usage.completion, cached=usage.cached),
+            Phrase(
+                "status.used",
+                prompt=f"{usage.prompt:,}",
+                completion=f"{usage.completion:,}",
+                cached=f"{usage.cached:,}",
+            ),
         ),
         *([("cache", cached)] if (cached := cache_line(agent)) is not None else []),
         ("budget", Joined(budget_lines(agent), " ")),

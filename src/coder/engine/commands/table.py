@@ -12,13 +12,13 @@ import msgspec
 from coder.config.keys import key_names
 from coder.config.schema import OPERATING_MODES
 from coder.engine.agent import Agent
-from coder.engine.approval import ask_to_go_on
 from coder.engine.commands.diff import show_diff
 from coder.engine.commands.hooks import hooks_command
 from coder.engine.commands.ide import ide_command
 from coder.engine.commands.jobs import ps_command, stop_command
 from coder.engine.commands.mcp import mcp_command
 from coder.engine.commands.memory import memory_answer, skills_answer
+from coder.engine.commands.model import model_command
 from coder.engine.commands.modes import (
     InstantLine,
     Reply,
@@ -37,7 +37,6 @@ from coder.engine.commands.status import status_command
 from coder.engine.commands.undo import redo_command, undo_command
 from coder.engine.commands.usage import budget_text, context_text, effort_text, loop_text
 from coder.engine.compact import compact_text
-from coder.model.base import ModelError
 from coder.protocol import entries
 from coder.protocol.events import CommandDone
 from coder.texts import Joined, Phrase, Said, catalogue
@@ -144,49 +143,6 @@ def _line_of(command: str, arguments: str, about: Said) -> Said:
     return f"{command} {arguments}".rstrip() + "  " + about
 
 
-async def _model(agent: Agent, args: str) -> Reply:
-    if not args:
-        return Reply(Joined([Phrase("model.current", model=agent.chosen.name), *_model_of_mode(agent)]))
-    if " " in args:
-        return Reply(Phrase("model.one_name"), ok=False, data={"usage": True})
-    from coder.config.save import save_model
-
-    unlisted = await _unlisted(agent, args)
-    if unlisted and agent.can_ask:
-        question = [unlisted, Phrase("model.use_it")]
-        if await ask_to_go_on(agent.session, question, can_always=False) == "no":
-            return Reply(Phrase("model.unchanged", model=agent.chosen.name), ok=False)
-        unlisted = None
-    agent.use_model(args)
-    agent.session.record_state()
-    problem = save_model(agent.root, args)
-    lines: list[Said] = [Phrase("model.set", model=args), *filter(None, [unlisted, problem])]
-    return Reply(Joined([*lines, *_model_of_mode(agent)]))
-
-
-async def _unlisted(agent: Agent, name: str) -> Phrase | None:
-    """Where the server lists its models, and not this one; with the nearest that it has."""
-    routing, own = agent.config.routing, agent.config.provider.models
-    if name in ("auto", agent.chosen.name, routing.fast, routing.strong, *own) or agent.list_models is None:
-        return None
-    try:
-        names = await agent.list_models()
-    except (ModelError, TimeoutError):
-        return None
-    if not names or name in names:
-        return None
-    import difflib
-
-    near = difflib.get_close_matches(name, names, 3, 0.4) or names[:3]
-    return Phrase("model.not_listed", model=name, names=", ".join(near))
-
-
-def _model_of_mode(agent: Agent) -> list[Said]:
-    """A custom mode that names a model wins while it is on."""
-    winner = agent.session.modes.model_from if agent.session.modes else None
-    return [Phrase("model.mode_wins", mode=winner.mode_id, model=winner.model)] if winner else []
-
-
 async def _mode(agent: Agent, args: str) -> Reply:
     if not args:
         return Reply(Phrase("mode.current", mode=agent.mode, names=", ".join(OPERATING_MODES)))
@@ -199,7 +155,7 @@ async def _mode(agent: Agent, args: str) -> Reply:
         from coder.engine.mcp import follow_mode
 
         await follow_mode(agent)
-    return Reply(Phrase("mode.set", mode=args))
+    return Reply(Phrase(f"mode.set.{mode}"))
 
 
 def _mode_named(mode: str) -> Callable[[Agent, str], Awaitable[Reply]]:
@@ -292,7 +248,7 @@ COMMANDS = {
     command.name: command
     for command in (
         Command("help", "[NAME]", _help),
-        Command("model", "[NAME]", _model),
+        Command("model", "[NAME]", model_command),
         Command("effort", "[LEVEL|default]", _effort),
         Command("permissions", "[PRESET|revoke NAME]", permissions_command),
         Command("mode", "[NAME]", _mode),

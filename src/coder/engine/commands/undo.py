@@ -25,6 +25,7 @@ from coder.texts import Joined, Phrase, Said
 
 _SHOWN = 200  # lines about one turn: a command may have changed thousands of files
 _COMMANDS_NAMED = 5
+_CACHES = frozenset({"__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"})
 _SHOWING = ("show", "?")
 _FORCING = ("force", "--force")
 
@@ -144,6 +145,8 @@ async def _do(agent: Agent, action: str, turns: _Turns, asked: _Asked) -> Reply:
     refused = bool(outcomes and outcomes[-1].refused)
     if action == "redo":
         return Reply(Joined(lines or [Phrase("redo.nothing")]), ok=not refused, data=_data(outcomes))
+    if any(one.restored or one.removed or one.merged for one in outcomes):
+        lines.append(Phrase("undo.redo"))
     return Reply(told(agent, outcomes, lines), ok=not refused, data=_data(outcomes))
 
 
@@ -165,13 +168,17 @@ def told(agent: Agent, outcomes: Sequence[UndoOutcome], lines: list[Said]) -> Sa
 
 
 def _commands_since(agent: Agent, turn: int) -> list[str]:
-    """The person's own `!` commands since that turn: undo does not cover them."""
+    """The person's own `!` commands since that turn that may have changed something: undo does not cover
+    them."""
+    from coder.policy.shell.judge import judge  # with a parser: not for a menu of names
+
     path = agent.place.store.log_path(agent.session.id)
     events = read_log(path) if path.exists() else ()  # a session that nothing happened in has no file yet
     return [
         f"!{event.entry.command}"
         for event in events
         if isinstance(event.entry, entries.Command) and event.entry.kind == "bang" and event.turn >= turn
+        if not judge(event.entry.command, agent.root).read_only
     ]
 
 
@@ -193,15 +200,16 @@ def outcome_lines(agent: Agent, outcome: UndoOutcome, manner: str, *, alone: boo
         key = "undo.would_doubt" if manner == "would" else "undo.doubtful"
         return [Phrase(key, turn=outcome.turn, files=Joined(_lines(left)), again=again)]
     each = {
-        "restored": (outcome.restored, "undo.would_restore" if manner == "would" else "undo.restored"),
-        "removed": (outcome.removed, "undo.would_remove" if manner == "would" else "undo.removed"),
-        "merged": (outcome.merged, _merged_key(manner)),
+        "restored": (outcome.restored, "undo.would_restore" if manner == "would" else f"{manner}.restored"),
+        "removed": (outcome.removed, "undo.would_remove" if manner == "would" else f"{manner}.removed"),
+        "merged": (outcome.merged, "undo.would_merge" if manner == "would" else f"{manner}.merged"),
         "kept": (outcome.kept, "undo.kept"),
         "uncovered": (outcome.uncovered, "undo.uncovered"),
     }
-    lines: list[Said] = [
-        "  " + Phrase(key, path=shown(path)) for paths, key in each.values() for path in paths
-    ]
+    named = [(key, shown(path)) for paths, key in each.values() for path in paths]
+    lines: list[Said] = ["  " + Phrase(key, path=path) for key, path in named if not is_cache(path)]
+    if caches := len(named) - len(lines):
+        lines.append("  " + Phrase("undo.caches", n=caches))
     lines += ["  " + Phrase("undo.copy", path=path) for path in outcome.kept_copies]
     lines += [*left, Phrase("undo.force_rest", again=again)] if left else []
     if not lines and manner != "redo" and outcome.turn < REVIEWS:
@@ -212,6 +220,12 @@ def outcome_lines(agent: Agent, outcome: UndoOutcome, manner: str, *, alone: boo
     return [Phrase(head, turn=outcome.turn), *_lines(lines or ["  " + Phrase("undo.no_change")])]
 
 
+def is_cache(path: str) -> bool:
+    """Whether it is what programs write for themselves and nobody reads: restored with the rest, and counted,
+    not named."""
+    return path.endswith(".pyc") or not _CACHES.isdisjoint(path.split("/"))
+
+
 def _doubtful_lines(agent: Agent, outcome: UndoOutcome, manner: str) -> list[Said]:
     """What may be somebody else's doing."""
     shown = _shown_paths(agent)
@@ -220,10 +234,6 @@ def _doubtful_lines(agent: Agent, outcome: UndoOutcome, manner: str) -> list[Sai
         shared, unsure = ("undo.would_leave_shared", "undo.would_leave_unsure")
     each = {shared: outcome.shared, unsure: outcome.unsure}
     return ["  " + Phrase(key, path=shown(path)) for key, paths in each.items() for path in paths]
-
-
-def _merged_key(manner: str) -> str:
-    return {"undo": "undo.merged", "redo": "redo.merged", "would": "undo.would_merge"}[manner]
 
 
 def _lines(lines: Sequence[Said]) -> Sequence[Said]:

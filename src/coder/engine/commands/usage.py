@@ -36,14 +36,15 @@ def context_text(agent: Agent) -> Said:
     # The figure stands first: labels are of any width, in any script.
     rows = sorted(parts.items(), key=lambda row: -row[1])
     cached = cache_line(agent)
-    lines = (f"{tokens:>8}  " + name for name, tokens in rows)
+    lines = (f"{tokens:>9,}  " + name for name, tokens in rows)
     return Joined([head, *lines, *([cached] if cached is not None else [])])
 
 
 def window_line(agent: Agent, tokens: int) -> Said:
     """How much of the window is used, and whether the window is only guessed."""
     chosen = agent.chosen
-    line = Phrase("status.context", tokens=tokens, window=chosen.window, share=100 * tokens // chosen.window)
+    share = 100 * tokens // chosen.window
+    line = Phrase("status.context", tokens=f"{tokens:,}", window=f"{chosen.window:,}", share=share)
     known = known_window(agent.config, chosen.name)
     return line if known else line + " · " + Phrase("status.guessed", model=chosen.name)
 
@@ -81,6 +82,8 @@ def budget_text(agent: Agent, args: str) -> tuple[Said, bool]:
             amount = -1.0
         if not 0 <= amount < float("inf"):
             return Phrase("budget.bad", text=args), False
+        if (models := _without_price(agent)) == _in_use(agent):  # nothing could be counted against it
+            return Phrase("budget.not_set", models=", ".join(models)), False
         budget.limit, budget.warned = amount, False
     if args:
         agent.session.log.append(entries.State(budget_usd=budget.limit))
@@ -102,11 +105,15 @@ def budget_lines(agent: Agent) -> list[Phrase]:
 
 def _without_price(agent: Agent) -> list[str]:
     """The models in use whose cost cannot be counted."""
+    return [model for model in _in_use(agent) if agent.session.budget.price_of(model) is None]
+
+
+def _in_use(agent: Agent) -> list[str]:
     routing = agent.config.routing
     by_mode = agent.session.modes.model if agent.session.modes else None
     name = by_mode or agent.chosen.name
     models = [m for m in (routing.fast, routing.strong) if m] if name == "auto" else [name]
-    return [model for model in dict.fromkeys(models) if agent.session.budget.price_of(model) is None]
+    return list(dict.fromkeys(models))
 
 
 def effort_text(agent: Agent, args: str) -> tuple[Said, bool]:

@@ -244,7 +244,7 @@ def saw_shell_changes(session: Session, line: str, paths: Iterable[str]) -> list
 
 
 def saw_changes(session: Session, turn: Turn, paths: Iterable[str]) -> None:
-    """By commands. They make no verification due, but what a check showed before is outdated."""
+    """Note files that commands changed: earlier check results become stale, but no verification is due."""
     paths = sorted(paths)
     if not paths:
         return

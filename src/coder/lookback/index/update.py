@@ -103,7 +103,7 @@ def _known(index: sqlite3.Connection, directory: str, name: str) -> dict[str, _K
 
 
 def _records(directory: str) -> dict[str, os.stat_result]:
-    """Every file that may be a record. On the way of each search, for thousands of files: no object more.
+    """Every file that may be a record. On the hot path of each search: allocates as little as possible.
     Raises OSError where it is not known which there are."""
     found = {}
     with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(directory) as entries:

@@ -18,8 +18,8 @@ def _run() -> re.Pattern[str]:
 
 @cache
 def _piece() -> re.Pattern[str]:
-    """Runs, and words as the tokenizer would see them, accents of their own (NFD) in them. Compiled when it
-    is needed: that takes 10 ms."""
+    """A run of CJK characters, or a word as the tokenizer sees it, combining accents (NFD) included. Compiled
+    lazily: that takes 10 ms."""
     return re.compile(f"[{_CJK}]+|[^\\W{_CJK}](?:[^\\W{_CJK}]|[\u0300-\u036f])*")
 
 
@@ -65,8 +65,8 @@ def marks_of(query: str) -> list[str]:
 
 
 def line_around(text: str, marks: list[str], width: int = 160) -> tuple[int, str]:
-    """The line with most of the marks, of those where each is found first, cut to `width` around one; and how
-    many of the marks it has."""
+    """How many of the marks the best line has, and that line, cut to `width` around one of them. The lines
+    compared are those where a mark occurs first."""
     folded = text.lower()
     if len(folded) != len(text):  # a few letters have a longer lower case: positions would differ
         text = folded

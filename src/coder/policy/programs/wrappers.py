@@ -67,7 +67,7 @@ _PREFIXES: dict[str, _Options] = {
     "sudo": _options("-E -H -n -S -k -b -i -s -A --", "-u -g -h -p -C -U -T -R -D -r -t", acts=True),
     "doas": _options("-n -s -L", "-u -C", acts=True),
 }
-_SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "mksh", "fish", "rbash"})
+SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "mksh", "fish", "rbash"})
 _RUNNERS = names(
     """
     su pkexec runuser run0 ssh watch strace ltrace gdb lldb valgrind perf unshare nsenter chroot flock
@@ -111,7 +111,7 @@ def unwrap(name: str, args: list[Word]) -> Inner | None:
         return NOTHING
     if name in _PREFIXES:
         return _prefix(args, _PREFIXES[name])
-    if name in _SHELLS:
+    if name in SHELLS:
         return _shell(name, args)
     if name == "eval":
         return _eval(args)

@@ -13,7 +13,7 @@ import msgspec
 
 from coder.policy.sandbox.mounts import aliases
 from coder.policy.scratch import TEMP, scratch_of
-from coder.policy.secrets.home import secrets_in
+from coder.policy.secrets.home import further_homes, secrets_in
 
 
 class AccessRules(msgspec.Struct, frozen=True):
@@ -78,6 +78,8 @@ def _granted(writable: Iterable[str], root: str, person: str) -> Iterator[str]:
 
 def _hidden(person: str, own: str, kept: set[str]) -> list[str]:
     named = [*secrets_in(person), own]
+    for home, theirs in further_homes().items():
+        named += [*secrets_in(home), theirs]
     real = dict.fromkeys(os.path.realpath(path) for path in named if os.path.lexists(path))
     real.update(dict.fromkeys(aliases(list(real))))
     return [path for path in real if path not in kept and path != "/" and os.path.exists(path)]

@@ -6,7 +6,7 @@ Missing paths are skipped, so listing too many costs nothing.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 _TABLE = """
@@ -65,6 +65,18 @@ HOME_SECRETS = (
 )
 _PLACES = frozenset(HOME_SECRETS)
 _FIRST_PARTS = [(name.partition("/")[0].casefold(), name) for name in HOME_SECRETS]
+_FURTHER: dict[str, str] = {}
+
+
+def close_home(person: str, own: str) -> None:
+    """Close this home, and coder's own directory there, as that of `$HOME`: for a process whose `$HOME` is
+    not the person's."""
+    _FURTHER[os.path.realpath(person)] = os.path.realpath(own)
+
+
+def further_homes() -> Mapping[str, str]:
+    """Homes that are closed beside `$HOME`, each with coder's own directory."""
+    return _FURTHER
 
 
 def secrets_in(home: str) -> list[str]:

@@ -13,7 +13,7 @@ from coder.policy.programs import git as git_rules
 from coder.policy.programs import names
 from coder.policy.programs.commands import is_listed, look_up
 from coder.policy.programs.dangers import PRIVILEGED, base_name, danger_of
-from coder.policy.programs.wrappers import Inner, unwrap
+from coder.policy.programs.wrappers import SHELLS, Inner, unwrap
 from coder.policy.remembered import depends_on_directory, is_interpreter, name_of
 from coder.policy.shell.directories import WorkingDirectories
 from coder.policy.shell.private import looks_private, reads_private_tree
@@ -46,7 +46,6 @@ _RUN_OPTIONS = names(
     """
 )
 _FIRST_DIRECTORY = re.compile(r"\s*cd ((?!-)[\w./+@:,=-]+) && ")
-_SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "mksh", "fish", "rbash"})
 
 
 def judge(line: str, cwd: Path) -> ShellVerdict:
@@ -246,7 +245,7 @@ class _Judge:
     def _uncertain_wrapper(self, name: str, args: list[Word], finding: _Finding, *, fed: bool) -> None:
         """A wrapper whose command is not certain: scan all its arguments for risks."""
         operands = [word for word in args if not (word.exact and word.text.startswith("-"))]
-        if name in _SHELLS:
+        if name in SHELLS:
             script = bool(operands) and not any(word.text == "-s" for word in args)
             if not script or fed:
                 finding.refuse(Phrase("policy.why.fed_shell"), risk=_FED_SHELL)
@@ -256,7 +255,7 @@ class _Judge:
             finding.refuse(Phrase("policy.why.fed_interpreter"), risk=_FED_SHELL)
         elif name == "eval" or (name in ("source", ".") and any(not word.exact for word in args)):
             finding.refuse(Phrase("policy.why.line_hidden"), risk=_UNSEEN)
-        if name in _SHELLS or not is_interpreter(name):  # code in another language is no shell line
+        if name in SHELLS or not is_interpreter(name):  # code in another language is no shell line
             self._scan_for_risks(args, finding)
 
     def _scan_for_risks(self, args: list[Word], finding: _Finding) -> None:

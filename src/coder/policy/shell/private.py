@@ -14,7 +14,7 @@ from pathlib import Path
 
 from coder.policy.programs import names
 from coder.policy.programs.flags import Flags, check_flags
-from coder.policy.secrets.home import names_home_secret
+from coder.policy.secrets.home import further_homes, names_home_secret
 from coder.policy.shell.directories import WorkingDirectories
 from coder.policy.shell.words import Word
 
@@ -70,7 +70,7 @@ def reads_private_tree(name: str, args: list[Word], places: WorkingDirectories) 
 def _contains_private(text: str, places: WorkingDirectories) -> bool:
     if not text or places.inside(text):
         return False
-    private = (*_HOMES, *_SECRET, *_HOLDING, str(Path("~").expanduser()))
+    private = (*_HOMES, *_SECRET, *_HOLDING, *_homes())
     for path in (os.path.normpath(text), *_resolved(text, places)):
         below = path.rstrip("/") + "/"
         if path.startswith("/") and any(place.startswith(below) for place in private):
@@ -107,13 +107,20 @@ def _resolved(text: str, places: WorkingDirectories) -> list[str]:
 
 def _is_secret(paths: list[str], places: WorkingDirectories) -> bool:
     """Applies even where the workspace is the home directory, or contains keys."""
-    return names_home_secret(paths, places.real(Path("~").expanduser()))
+    own = tuple(f"{directory}/" for directory in further_homes().values())
+    if any(f"{path}/".startswith(own) for path in paths):
+        return True
+    return any(names_home_secret(paths, places.real(Path(home))) for home in _homes())
+
+
+def _homes() -> list[str]:
+    return [str(Path("~").expanduser()), *further_homes()]
 
 
 def _at_home(paths: list[str]) -> bool:
-    own = str(Path("~").expanduser()).rstrip("/") + "/"
+    own = tuple(f"{home}/" for home in _homes() if home != "/")
     for path in paths:
-        if f"{path}/".startswith((*_HOMES, own)) and own != "/":
+        if f"{path}/".startswith((*_HOMES, *own)):
             return True
         if path.startswith(_SECRET):
             return True

@@ -116,7 +116,7 @@ class Updates:
         self.chunk("agent_message_chunk", "\n".join(f"> {line}" for line in lines) + "\n\n")
         self.next_message()
 
-    def aside(self, said: Said) -> None:
+    def quiet_remark(self, said: Said) -> None:
         """An unimportant remark, as a thought."""
         self.next_message()
         self.chunk("agent_thought_chunk", self.texts.of(said) + "\n\n")
@@ -156,14 +156,14 @@ class Updates:
             case Notice(text, "warning"):
                 self.remark(text)
             case Notice(text):
-                self.aside(text)
+                self.quiet_remark(text)
             case JobChanged(job_id, command, "ended", code):
-                self.aside(self.say("job.ended", id=job_id, command=command, code=code))
+                self.quiet_remark(self.say("job.ended", id=job_id, command=command, code=code))
             case ContentRestarted():
                 self.remark(self.say("view.restarted"))
             case ChatCompressed(before, after, summary):
                 key = "view.compressed" if summary else "view.shortened"
-                self.aside(self.say(key, before=before, after=after))
+                self.quiet_remark(self.say(key, before=f"{before:,}", after=f"{after:,}"))
             case LoopDetected(reason):
                 self.remark(self.say("view.loop", reason=reason))
             case Citation(text):
@@ -309,7 +309,7 @@ class Updates:
 
     def _verify(self, event: VerifyChanged) -> None:
         if event.state in ("skipped", "gave_up") and "verify" not in self._calls:
-            self.aside(event.text)
+            self.quiet_remark(event.text)
             return
         if event.state == "started":
             self._message += 1

@@ -138,7 +138,8 @@ class McpServer:
             return None
         root = os.path.realpath(self._chosen.root)
         directory = Path(os.path.realpath(Path(root, name)))
-        return directory if directory.is_relative_to(root) and directory.is_dir() else None
+        below = directory.is_relative_to(root) and os.path.isdir(directory)  # noqa: PTH112 - too long a name is none
+        return directory if below else None
 
     async def _run(self, given: _Arguments, directory: Path, token: object) -> Json:
         from coder.engine.sdk import create_agent_session

@@ -70,7 +70,7 @@ def apply_hunks(
     if failures:
         raise HunkFailed("\n".join(failures))
     spans = _spans(edits, lines, closed, _new_end(hunks, edits, lines, closed))
-    return file.spliced(spans)
+    return file.replaced(spans)
 
 
 def _collect(spot: _Spot, edits: list[tuple[int, int, list[str]]]) -> int:

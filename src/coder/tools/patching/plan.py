@@ -248,7 +248,7 @@ class _Plan:
             self._modes[target] = _executable(target if target == path else path, file.executable)
 
     def _move(self, path: Path, target: Path) -> None:
-        """A file that this patch moved already came from elsewhere, with the bits it has there."""
+        """A file that this patch has already moved keeps its original source and permission bits."""
         bits = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o644
         source = next((old for old, new in self._moves.items() if new == path), path)
         self._moves[source] = target

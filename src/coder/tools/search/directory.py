@@ -14,6 +14,7 @@ from coder.tools.base import ToolContext, ToolResult, Workspace, failed, summed_
 from coder.tools.list import MAX_ENTRIES
 from coder.tools.paths import Stop, clean, kind_of, locate_existing, shown, size_words, status, unreachable
 from coder.tools.search.ignore import Rules
+from coder.tools.summaries import list_summary
 
 HIDDEN_NAMED = 20
 
@@ -60,7 +61,7 @@ def listed(directory: Path, name: str, context: ToolContext) -> ToolResult:
     if entries.closed:
         text += f"\n(closed, since secrets are kept there: {', '.join(entries.closed)})"
     meta = {"path": name, "entries": total, "ignored": len(entries.hidden), "truncated": more > 0}
-    return summed_up(Phrase("tool.entries", n=total), text, meta=meta)
+    return summed_up(list_summary(meta), text, meta=meta)
 
 
 def _entries(directory: Path, workspace: Workspace) -> _Entries:

@@ -7,14 +7,14 @@ import os
 from itertools import islice
 from pathlib import Path
 
-from coder.texts import Phrase
 from coder.tools.base import ToolContext, ToolResult, failed, summed_up
 from coder.tools.glob import MAX_SHOWN
 from coder.tools.paths import Stop, clean, closed_note, kind_of, locate_existing, shown, status
 from coder.tools.search.find import Outcome, find_files
 from coder.tools.search.globs import BadGlob, matcher
-from coder.tools.search.ignore import Place
+from coder.tools.search.ignore import SearchRoot
 from coder.tools.search.revalidate import files_there
+from coder.tools.summaries import glob_summary
 
 MAX_DATED = 10_000  # more matches than this are not asked for their dates
 MAX_FOUND = 200_000
@@ -35,7 +35,7 @@ async def _glob(pattern: str, path: str, context: ToolContext) -> ToolResult:
         name = shown(context, directory)
         return failed(f"{name} is not a folder; give the folder to search as path", path=name)
     pattern = _relative(pattern, directory)
-    place = Place(context.workspace.root, directory, context.workspace.closed)
+    place = SearchRoot(context.workspace.root, directory, context.workspace.closed)
     note = ""
     found, ordered = await _find(pattern, place, context)
     if not ordered and "/" not in pattern:
@@ -63,7 +63,7 @@ def _relative(pattern: str, directory: Path) -> str:
     return pattern
 
 
-async def _find(pattern: str, place: Place, context: ToolContext) -> tuple[Outcome, list[str]]:
+async def _find(pattern: str, place: SearchRoot, context: ToolContext) -> tuple[Outcome, list[str]]:
     match = matcher(pattern)
     skip = len(os.fspath(place.start)) - len(os.fspath(place.base))
     found = await find_files(context, place, lambda path: match(path[skip:]), MAX_FOUND)
@@ -71,8 +71,8 @@ async def _find(pattern: str, place: Place, context: ToolContext) -> tuple[Outco
 
 
 def _ordered(found: Outcome, base: Path) -> list[str]:
-    """The ones to show: newest first, or by path where there are too many to ask for dates. What was there
-    only by way of a link that came in between is left out."""
+    """The paths to show: newest first, or by path if there are too many to stat. Leaves out files reached
+    only through a link that was swapped in meanwhile (TOCTOU)."""
     if len(found.paths) > MAX_DATED:
         found.paths.sort()
         likely = islice(found.paths, 4 * MAX_SHOWN)
@@ -84,7 +84,7 @@ def _ordered(found: Outcome, base: Path) -> list[str]:
 
 
 def _told(
-    pattern: str, paths: list[str], found: Outcome, note: str, context: ToolContext, place: Place
+    pattern: str, paths: list[str], found: Outcome, note: str, context: ToolContext, place: SearchRoot
 ) -> ToolResult:
     total, where = len(found.paths), shown(context, place.start)
     lines = [note] if note and paths else []
@@ -111,4 +111,4 @@ def _told(
         "timed_out": found.timed_out,
         "engine": found.engine,
     }
-    return summed_up(Phrase("tool.files", n=total), "\n".join(lines), meta=meta)
+    return summed_up(glob_summary(meta), "\n".join(lines), meta=meta)

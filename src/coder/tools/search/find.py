@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from coder.tools.base import ToolContext
-from coder.tools.search.ignore import Place
+from coder.tools.search.ignore import SearchRoot
 from coder.tools.search.ripgrep import (
     ACROSS_LINES,
     SECONDS,
@@ -59,7 +59,7 @@ class Outcome(msgspec.Struct):
 
 
 async def find_files(
-    context: ToolContext, place: Place, wanted: Callable[[str], bool], limit: int
+    context: ToolContext, place: SearchRoot, wanted: Callable[[str], bool], limit: int
 ) -> Outcome:
     """The files below `place` whose path (relative to its base) is wanted, in no particular order."""
     outcome = Outcome()
@@ -84,7 +84,7 @@ async def find_files(
 def named(context: ToolContext, path: Path) -> list[Path]:
     """Files and directories elsewhere in the workspace with the last name of `path`, likeliest first: those
     that share most of its ending. Looked for in a bounded moment; what is not found then is not told."""
-    place = Place(context.workspace.root, context.workspace.root, context.workspace.closed)
+    place = SearchRoot(context.workspace.root, context.workspace.root, context.workspace.closed)
     wanted = path.name.casefold()
     found: set[str] = set()
     deadline = time.monotonic() + NAMED_SECONDS
@@ -123,7 +123,7 @@ def only_named(context: ToolContext, path: Path) -> Path | None:
 
 async def find_lines(
     context: ToolContext,
-    place: Place,
+    place: SearchRoot,
     pattern: str,
     glob_names: list[str],
     wanted: Callable[[str], bool],
@@ -139,9 +139,9 @@ async def find_lines(
     if program is None:
         return await _walk_lines(place, pattern, wanted, limit)
     command = [program, *common_options(place), *line_options(pattern, glob_names)]
-    # In parallel is twice as fast but in any order: good where all matches fit, so that they can be
-    # sorted here. Where they don't, matches are frequent, and a sorted search has its fill soon; there each
-    # is looked up before it counts, so that what is not ours does not stand in the place of what is.
+    # A parallel search is twice as fast but unordered: used if all matches fit and can be sorted here. Else
+    # matches are frequent, and a search in path order soon has enough; each match is revalidated before it
+    # counts, so that invalid ones do not use up the limit.
     plenty = max(1000, 5 * limit)
     for options, enough, proved in ([], plenty, _taken), (["--sort", "path"], limit, _there):
         found = Outcome()
@@ -166,7 +166,7 @@ async def find_lines(
 
 
 def _taken(base: Path, line: Line) -> bool:
-    """For now: they are looked up together once it is known that there are few."""
+    """Accept every match: they are revalidated together afterwards."""
     return True
 
 
@@ -211,7 +211,7 @@ def _line_taker(
     return take
 
 
-async def _walk_files(place: Place, wanted: Callable[[str], bool], limit: int) -> Outcome:
+async def _walk_files(place: SearchRoot, wanted: Callable[[str], bool], limit: int) -> Outcome:
     walk = Walk(place.root, place.start, SECONDS, place.closed)
     outcome = Outcome(engine="python")
     base = len(os.fspath(place.base).rstrip("/")) + 1
@@ -229,7 +229,7 @@ async def _walk_files(place: Place, wanted: Callable[[str], bool], limit: int) -
     return outcome
 
 
-async def _walk_lines(place: Place, pattern: str, wanted: Callable[[str], bool], limit: int) -> Outcome:
+async def _walk_lines(place: SearchRoot, pattern: str, wanted: Callable[[str], bool], limit: int) -> Outcome:
     import warnings
 
     try:

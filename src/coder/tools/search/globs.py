@@ -79,8 +79,8 @@ _DIRECTORIES, _STAR, _SEPARATOR = "(?:[^/]+/)*", "[^/]*", "/"
 
 
 def _regex(glob: str) -> str:
-    """Matched without trying again: where what stands between two `*` is found first, it is as good there as
-    further on (atomic groups). Else `*a*a*a*b` takes years for a long name."""
+    """With atomic groups, against catastrophic backtracking (ReDoS): the first match of what stands between
+    two `*` is as good as any later one. `*a*a*a*b` would otherwise take years for a long name."""
     tokens: list[str] = []
     at = 0
     while at < len(glob):

@@ -27,7 +27,7 @@ _MAX_IGNORE_BYTES = 1_000_000
 _MOST_STARS = 3  # in one name of a pattern: each more multiplies the time that a long name may take
 
 
-class Place(msgspec.Struct, frozen=True):
+class SearchRoot(msgspec.Struct, frozen=True):
     """Where to search: `start`, told relative to `base` (the workspace, where it contains `start`).
     `closed`: places that are not walked into."""
 

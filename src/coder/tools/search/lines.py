@@ -19,8 +19,9 @@ from coder.tools.grep import DEFAULT_MATCHES, MAX_MATCHES
 from coder.tools.paths import Stop, clean, closed_note, kind_of, locate_existing, shown, status
 from coder.tools.search.find import BadPattern, Line, Outcome, find_lines
 from coder.tools.search.globs import BadGlob, literally, matcher, name_globs
-from coder.tools.search.ignore import Place
+from coder.tools.search.ignore import SearchRoot
 from coder.tools.search.ripgrep import MAX_LINE_BYTES
+from coder.tools.summaries import grep_summary
 from coder.tools.text.file import NotText, load
 
 MAX_LINE = 300  # characters of a line that are shown
@@ -91,7 +92,7 @@ def _joined(results: list[ToolResult]) -> ToolResult:
         "timed_out": any(meta["timed_out"] for meta in metas),
     }
     return summed_up(
-        _summary(meta["matches"], meta["files"], more=meta["truncated"]),
+        grep_summary(meta),
         "\n".join(result.for_model for result in results),
         meta=meta,
         around="\n".join(result.around for result in results if result.around),
@@ -105,7 +106,7 @@ async def _grep_in(regex: str, pattern: str, args: Arguments, context: ToolConte
     if other not in ("", "a folder"):
         return failed(f"{where} is {other} and cannot be searched", path=where)
     limit = min(max(1, args.get("max_matches") or DEFAULT_MATCHES), MAX_MATCHES)
-    place = Place(context.workspace.root, start, context.workspace.closed)
+    place = SearchRoot(context.workspace.root, start, context.workspace.closed)
     glob = args.get("glob") or ""
     names = name_globs(glob) if glob else []
     found = await find_lines(context, place, regex, names, _wanted(glob, place), limit)
@@ -122,7 +123,7 @@ class _Showing(msgspec.Struct, frozen=True):
     around: dict[str, dict[int, str]]
 
 
-def _around(lines: list[Line], place: Place, wanted: int) -> dict[str, dict[int, str]]:
+def _around(lines: list[Line], place: SearchRoot, wanted: int) -> dict[str, dict[int, str]]:
     """The lines around the matches, by path and number, of files that are text and not huge."""
     near: dict[str, dict[int, str]] = {}
     for path, group in groupby(lines, key=lambda line: line.path) if wanted else ():
@@ -135,7 +136,7 @@ def _around(lines: list[Line], place: Place, wanted: int) -> dict[str, dict[int,
     return near
 
 
-def _wanted(glob: str, place: Place) -> Callable[[str], bool]:
+def _wanted(glob: str, place: SearchRoot) -> Callable[[str], bool]:
     """The filter: relative to the searched directory, or to the workspace, as models mean either."""
     if not glob:
         return lambda path: True
@@ -151,7 +152,7 @@ def _told(
     pattern: str,
     where: str,
     context: ToolContext,
-    place: Place,
+    place: SearchRoot,
     showing: _Showing,
 ) -> ToolResult:
     lines, total = found.lines[:limit], len(found.lines)
@@ -187,14 +188,8 @@ def _told(
         "timed_out": found.timed_out,
         "engine": found.engine,
     }
-    summary = _summary(told, files, more=more)
     around = _keys_around(lines, place, showing.around)
-    return summed_up(summary, "\n".join(parts), meta=meta, around=around)
-
-
-def _summary(matches: int, files: int, *, more: bool) -> Phrase:
-    count = Phrase("tool.match_count", n=f"{matches}+" if more else matches)
-    return Phrase("tool.matches", count=count, files=Phrase("tool.files", n=files))
+    return summed_up(grep_summary(meta), "\n".join(parts), meta=meta, around=around)
 
 
 def _block(name: str, hits: list[Line], showing: _Showing) -> str:
@@ -215,7 +210,7 @@ def _block(name: str, hits: list[Line], showing: _Showing) -> str:
     return "\n".join(out)
 
 
-def _keys_around(lines: list[Line], place: Place, near: dict[str, dict[int, str]]) -> str:
+def _keys_around(lines: list[Line], place: SearchRoot, near: dict[str, dict[int, str]]) -> str:
     """The files of matches that may be part of a private key: a line of base64 alone is not recognised."""
     texts = []
     likely = [line.path for line in lines if line.path in near or _BASE64.fullmatch(line.text.strip())]

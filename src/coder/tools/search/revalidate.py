@@ -1,4 +1,4 @@
-"""Whether what ripgrep told of is in the workspace: it opens by name, and a directory can become a link.
+"""Revalidate ripgrep's results (TOCTOU): it opens files by name, and a directory may become a link meanwhile.
 
 Every line is compared with the file that is there, opened directory by directory, and every name is
 looked up in its directory in the same way. What does not hold is left out, and counted nowhere: a search must

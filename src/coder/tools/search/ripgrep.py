@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from coder.tools.base import ToolContext
-from coder.tools.search.ignore import IGNORE_FILE, Place, directories_above, odd_ignore_file, repository_of
+from coder.tools.search.ignore import (
+    IGNORE_FILE,
+    SearchRoot,
+    directories_above,
+    odd_ignore_file,
+    repository_of,
+)
 
 if TYPE_CHECKING:
     import subprocess
@@ -38,7 +44,7 @@ def find_ripgrep(path: str, workspace: Path | str) -> str | None:
     return find_program("rg", os.pathsep.join([path, beside]), workspace)
 
 
-def common_options(place: Place) -> list[str]:
+def common_options(place: SearchRoot) -> list[str]:
     options = ["--no-config", "--hidden", "--no-messages", "--color=never"]
     options += ["--no-ignore-dot", "--no-ignore-global", "--no-ignore-exclude", "--glob=!.git"]
     below = len(os.fspath(place.base).rstrip("/")) + 1

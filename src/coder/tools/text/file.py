@@ -58,7 +58,7 @@ class TextFile(msgspec.Struct, frozen=True):
         """The bytes that this was loaded from."""
         return self._bytes(_joined(self.text, self.newline, self.endings))
 
-    def spliced(self, spans: list[Span]) -> bytes:
+    def replaced(self, spans: list[Span]) -> bytes:
         """The bytes with `text[start:end]` replaced for each span (in order, not overlapping).
 
         A newline of the replacement takes the ending of the newline it stands for, else the file's
@@ -93,7 +93,7 @@ class TextFile(msgspec.Struct, frozen=True):
         for line in old:
             offsets.append(offsets[-1] + len(line))
         spans = [(offsets[a], offsets[b], "".join(new[c:d])) for a, b, c, d in line_blocks(old, new)]
-        return self.spliced(spans)
+        return self.replaced(spans)
 
     def _raw(self, start: int, end: int, newlines: int) -> str:
         piece = self.text[start:end]

@@ -34,6 +34,7 @@ from coder.tools.paths import (
 from coder.tools.read import DEFAULT_LIMIT
 from coder.tools.search.directory import listed
 from coder.tools.seen import Lines
+from coder.tools.summaries import read_summary
 from coder.tools.text.file import SAMPLE, NotText, TextFile, detect, load
 from coder.tools.text.lines import (
     Cancelled,
@@ -250,7 +251,7 @@ def _told(page: Page, name: str, offset: int, limit: int) -> ToolResult:
         "encoding": page.encoding,
     }
     if page.total == 0:
-        return summed_up(Phrase("tool.empty_file"), f"{name} is empty", meta=meta)
+        return summed_up(read_summary(meta), f"{name} is empty", meta=meta)
     last = page.first + len(page.lines) - 1
     text = "\n".join(
         f"{number}\t{clean(line.text)}{f'… [{line.cut} more characters]' if line.cut else ''}"
@@ -260,11 +261,7 @@ def _told(page: Page, name: str, offset: int, limit: int) -> ToolResult:
     more = f"has_more: lines {page.first}-{last}{total} shown, continue with offset={last + 1}"
     if ending := [more] * page.has_more + page.remarks:
         text += f"\n[{'; '.join(ending)}]"
-    key = "tool.lines" if page.total is None else "tool.lines_of"
-    phrase = Phrase(key, first=page.first, last=last, total=page.total)
-    if page.first == 1 and last == page.total:
-        phrase = Phrase("tool.all_lines", n=last)
-    return summed_up(phrase, text, meta=meta, around=page.around)
+    return summed_up(read_summary(meta), text, meta=meta, around=page.around)
 
 
 def _image(file: BinaryIO, name: str, context: ToolContext) -> ToolResult | None:

@@ -146,7 +146,7 @@ def _replaced(
     found = find(file.text, old, wanted.new)
     spans = _chosen(found, file, wanted, name)
     try:
-        return file.spliced(spans), len(spans), found.how
+        return file.replaced(spans), len(spans), found.how
     except CannotEncode as error:
         reason = f"{error}, the encoding of {name}; use other characters or convert the file first"
         raise Stop(failed(reason, path=name)) from error

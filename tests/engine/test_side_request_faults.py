@@ -1,4 +1,4 @@
-"""The model breaks in the middle of the engine's own questions: of the summary, of routing, of the check who
+"""The model breaks in the middle of the engine's side requests: of the summary, of routing, of the check who
 speaks next. Every fault at every place: the turn goes on, the conversation stays valid, nothing is lost."""
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from coder.context.compaction import INSTRUCTION
-from coder.engine import continuation as speaker
-from coder.engine import routing
+from coder.engine import continuation, routing
 from coder.model import retry
 from coder.protocol.events import ChatCompressed, Failed, Notice, TurnEnded
 from coder.protocol.ops import Cancel, UserInput
@@ -53,11 +52,11 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     "drip": ({"fault": "drip"}, "heals"),
     "close_after": ({"fault": "close_after"}, "heals"),
 }
-PLACES = {"summary": INSTRUCTION, "routing": routing._CLASSIFY, "speaker": speaker._QUESTION}
+PLACES = {"summary": INSTRUCTION, "routing": routing._CLASSIFY, "next_speaker": continuation._QUESTION}
 GOOD = {
     "summary": "## Goal\nwhat was wanted: 测试",
     "routing": "SIMPLE, 测试",
-    "speaker": "MODEL, 测试",
+    "next_speaker": "MODEL, 测试",
 }
 
 
@@ -66,8 +65,8 @@ def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retry, "_FIRST_DELAY", 0.001)
 
 
-class Play:
-    """A model that answers the conversation by a script, and breaks where the engine asks aside."""
+class FaultySideRequests:
+    """A model that answers the conversation by a script, and breaks in the engine's side requests."""
 
     def __init__(self, place: str, fault: str, *, forever: bool, script: list[dict[str, Any]]) -> None:
         self.place, self.fault, self.forever = place, fault, forever
@@ -106,7 +105,7 @@ class Play:
         if FAULTS[self.fault][1] != "again":
             return 0
         if self.forever:
-            return 4
+            return 7 if self.fault == "429" else 4
         # A kept connection that is reset is taken for a stale one: the next is opened without a word.
         return 0 if self.fault == "reset" and self.place != "routing" else 1
 
@@ -122,16 +121,16 @@ def test_in_the_middle_of_a_summary(project: Project, fault: str, forever: bool)
     project.configure(**settings(fault, runtime={"context_window": 7000}))
     project.write("seen.txt", "x\n")
     read = {"calls": [{"name": "read", "arguments": {"path": "seen.txt"}}]}
-    play = Play(
+    model = FaultySideRequests(
         "summary", fault, forever=forever, script=[read, {"text": LONG}, {"text": LONG}, {"text": "fine"}]
     )
-    driver = play.run(project, ["first", "second", "the third request"])
+    driver = model.run(project, ["first", "second", "the third request"])
     assert of(driver.seen, TurnEnded)[-1].text == "fine"
     kind = FAULTS[fault][1]
     lost = kind in ("silence", "refused") or (forever and kind == "again")
     told = [e.text for e in of(driver.seen, Notice) if "the conversation is as it was" in e.text]
     assert len(told) == (1 if lost else 0)
-    messages = play.chats[-1]["messages"]
+    messages = model.chats[-1]["messages"]
     assert messages[-1]["content"].startswith("the third request")
     compressed = of(driver.seen, ChatCompressed)
     assert [event.summary for event in compressed] == ([] if lost else [GOOD["summary"]])
@@ -146,12 +145,12 @@ def test_in_the_middle_of_a_summary(project: Project, fault: str, forever: bool)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_in_the_middle_of_routing(project: Project, fault: str, forever: bool) -> None:
     project.configure(**settings(fault, routing={"fast": "small", "strong": "big"}))
-    play = Play("routing", fault, forever=forever, script=[{"text": "told"}])
-    driver = play.run(project, [OPEN], model="auto")
+    model = FaultySideRequests("routing", fault, forever=forever, script=[{"text": "told"}])
+    driver = model.run(project, [OPEN], model="auto")
     assert of(driver.seen, TurnEnded)[-1].text == "told"
     kind = FAULTS[fault][1]
     heard = kind == "heals" or (kind == "again" and not forever)
-    (chat,) = play.chats
+    (chat,) = model.chats
     assert chat["model"] == ("small" if heard else "big")
     assert chat["messages"][-1]["content"].startswith(OPEN)
     assert project.of_type("routing")[0]["meta"]["model"] == chat["model"]
@@ -161,25 +160,28 @@ def test_in_the_middle_of_routing(project: Project, fault: str, forever: bool) -
 @pytest.mark.parametrize("fault", FAULTS)
 def test_in_the_middle_of_the_check_who_speaks_next(project: Project, fault: str, forever: bool) -> None:
     project.configure(**settings(fault))
-    play = Play(
-        "speaker", fault, forever=forever, script=[{"text": "Let me look at the files."}, {"text": "Two."}]
+    model = FaultySideRequests(
+        "next_speaker",
+        fault,
+        forever=forever,
+        script=[{"text": "Let me look at the files."}, {"text": "Two."}],
     )
-    driver = play.run(project, ["go"])
+    driver = model.run(project, ["go"])
     kind = FAULTS[fault][1]
     heard = kind == "heals" or (kind == "again" and not forever)
     assert of(driver.seen, TurnEnded)[-1].text == ("Two." if heard else "Let me look at the files.")
     assert [e["content"] for e in project.of_type("note")] == (["Please continue."] if heard else [])
-    assert len(play.chats) == (2 if heard else 1)
+    assert len(model.chats) == (2 if heard else 1)
 
 
 @pytest.mark.parametrize("place", PLACES)
 def test_a_cancel_while_the_engine_waits_for_its_own_answer(project: Project, place: str) -> None:
     project.configure(**settings("", runtime={"context_window": 7000}, routing={"fast": "a", "strong": "b"}))
-    prompts = {"summary": ["hi", "hi", "hi"], "routing": [OPEN], "speaker": ["hi"]}[place]
+    prompts = {"summary": ["hi", "hi", "hi"], "routing": [OPEN], "next_speaker": ["hi"]}[place]
     before = [{"text": LONG}, {"text": LONG}] if place == "summary" else []
-    if place == "speaker":
+    if place == "next_speaker":
         before = [{"text": "Let me look at the files."}]
-    play = Play(place, "silent", forever=True, script=[*before, {"text": "back"}])
+    model = FaultySideRequests(place, "silent", forever=True, script=[*before, {"text": "back"}])
 
     async def scenario(url: str) -> Driver:
         driver = Driver(project, url, model="auto")
@@ -188,22 +190,22 @@ def test_a_cancel_while_the_engine_waits_for_its_own_answer(project: Project, pl
             await driver.send(text)
         driver.engine.submit(UserInput(prompts[-1]))
         async with asyncio.timeout(20):
-            while not play.asked:  # noqa: ASYNC110 - the server's thread has no event of this loop
+            while not model.asked:  # noqa: ASYNC110 - the server's thread has no event of this loop
                 await asyncio.sleep(0.005)
         driver.engine.submit(Cancel())
         await driver.until_idle()
         conversation = list(driver.engine.agent.session.conversation.messages)
         check_conversation(conversation)
-        assert conversation[-1].content.startswith(prompts[-1]) or place == "speaker"
+        assert conversation[-1].content.startswith(prompts[-1]) or place == "next_speaker"
         assert not any("Summary of" in message.content for message in conversation)
-        play.forever = False
+        model.forever = False
         await driver.send("hi")
         await driver.close()
         return driver
 
-    with Chaos([play.answer] * 100) as server:
+    with Chaos([model.answer] * 100) as server:
         driver = asyncio.run(scenario(server.url))
     *_, cancelled, last = of(driver.seen, TurnEnded)
     assert (cancelled.status, last.status, last.text) == ("cancelled", "ok", "back")
-    for chat in play.chats:
+    for chat in model.chats:
         check_conversation(chat["messages"])

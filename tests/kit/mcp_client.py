@@ -1,4 +1,4 @@
-"""Meet an MCP server in a test: connect to the kit's or another, and see that nothing of it stays behind."""
+"""A client of an MCP server, the kit's or another, and whether anything of the server stays behind."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def program(root: Path, *argv: str) -> StdioEndpoint:
     return StdioEndpoint(list(argv), root, {"PATH": os.environ["PATH"], "HOME": str(root)})
 
 
-class Meeting:
+class McpClient:
     """A connection and what was heard of it."""
 
     def __init__(self, root: Path = Path()) -> None:
@@ -74,16 +74,16 @@ class Meeting:
 
 
 @asynccontextmanager
-async def met(
+async def connected(
     root: Path, endpoint: StdioEndpoint | HttpEndpoint | None = None, *, within_ms: int = 30_000, **told: Any
-) -> AsyncGenerator[Meeting, None]:
-    """A meeting with the kit's server (or another), closed at the end."""
-    meeting = Meeting()
-    await meeting.open(root, endpoint or kit(root, **told), within_ms=within_ms)
+) -> AsyncGenerator[McpClient, None]:
+    """A client of the kit's server (or another), closed at the end."""
+    client = McpClient()
+    await client.open(root, endpoint or kit(root, **told), within_ms=within_ms)
     try:
-        yield meeting
+        yield client
     finally:
-        await meeting.connection.close()
+        await client.connection.close()
 
 
 async def until(condition: Callable[[], object], within: float = 30.0) -> None:

@@ -1,4 +1,4 @@
-"""Talking to a server of each wire, and what came of it."""
+"""Requests to a server of each wire, and the answers as chunks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def request_of(wire: str, *messages: Message, **more: Any) -> ModelRequest:
     return ModelRequest(model=MODELS[wire], messages=said, **more)
 
 
-def talk(
+def exchange(
     wire: str, script: Sequence[Any], *requests: ModelRequest, url: str = "", retries: bool = False
 ) -> tuple[list[list[Chunk]], list[Recorded]]:
     """The chunks of each answer, and what was sent."""
@@ -77,7 +77,9 @@ def conversation(answer: Message) -> list[Message]:
     return [system, user, answer, *results]
 
 
-def talk_at_origin(wire: str, answer: Message) -> tuple[list[list[Chunk]], list[Recorded]]:
+def exchange_at_origin(
+    wire: str, answer: Message, script: Sequence[Any] = ({"text": "done"},), *, times: int = 1
+) -> tuple[list[list[Chunk]], list[Recorded]]:
     """A second request, to the server that gave that answer: what it signed is for nobody else."""
 
     async def run(server: Chaos) -> list[list[Chunk]]:
@@ -86,9 +88,9 @@ def talk_at_origin(wire: str, answer: Message) -> tuple[list[list[Chunk]], list[
         own = msgspec.structs.replace(answer.opaque, origin=model.origin)
         again = conversation(msgspec.structs.replace(answer, opaque=own))
         try:
-            return [await collect(model, request_of(wire, *again, tools=[READ]))]
+            return [await collect(model, request_of(wire, *again, tools=[READ])) for _ in range(times)]
         finally:
             await model.close()
 
-    with Chaos([{"text": "done"}], wire=wire) as server:
+    with Chaos(script, wire=wire) as server:
         return asyncio.run(run(server)), list(server.requests)
