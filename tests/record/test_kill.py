@@ -221,8 +221,8 @@ def test_kill_9_at_any_moment(project: Project, seed: int) -> None:
     before = project.logs()[0].read_bytes()
     with ScriptedServer([{"text": "alive"}]) as server:
         done = project.coder("--continue", "--once", "still there?", url=server.url)
+        assert (done.returncode, done.stdout) == (0, "alive\n"), done.stderr
         check_conversation(server.chats[0]["messages"])
-    assert (done.returncode, done.stdout) == (0, "alive\n")
     after = project.logs()[0].read_bytes()
     assert after.startswith(before[: before.rfind(b"\n") + 1])
     recorded = [json.loads(line) for line in after.splitlines()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import xml.etree.ElementTree as ElementTree
@@ -86,6 +87,20 @@ def test_a_log_has_one_writer(path: Path) -> None:
     second.append(event("now"))
     second.close()
     assert [e.content for e in read_log(path)] == ["hi", "now"]
+
+
+def test_a_lock_that_a_fork_of_a_killed_writer_still_holds_is_waited_for(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path.parent.mkdir()
+    path.touch()
+    held = os.open(path, os.O_RDWR)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    monkeypatch.setattr("coder.record.sinks.time.sleep", lambda _: os.close(held))
+    sink = JsonlHistorySink(path)
+    sink.append(event())
+    sink.close()
+    assert [e.content for e in read_log(path)] == ["hi"]
 
 
 def test_lines_that_are_no_events_are_passed_over(path: Path) -> None:

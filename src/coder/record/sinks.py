@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import time
 from pathlib import Path
 from typing import Protocol
 
@@ -14,6 +15,7 @@ from coder.record.files import RecordError, encode
 from coder.texts import Phrase
 
 _APPEND_FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+_LOCK_SECONDS = 1.0
 
 
 class HistorySink(Protocol):
@@ -48,8 +50,8 @@ class JsonlHistorySink:
         except OSError as error:
             raise RecordError("record.no_folder", directory=self.path.parent, why=error.strerror) from error
         try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+            _lock(self._fd)
+        except BlockingIOError as error:
             self.close()
             raise RecordError("record.in_use", id=self.path.stem) from error
         self._size = _drop_torn_tail(self._fd)
@@ -81,6 +83,25 @@ class JsonlHistorySink:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+
+def _lock(descriptor: int) -> None:
+    """Raise `BlockingIOError` where another process has the file open.
+
+    A child of a session that was killed holds the lock as well, from its fork until its exec: that short
+    while is waited for."""
+    until = time.monotonic() + _LOCK_SECONDS
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                raise
+            time.sleep(0.01)
+        except OSError:  # a file system without locks
+            return
+        else:
+            return
 
 
 def _create_private(path: Path) -> int:
