@@ -36,7 +36,7 @@ class Here(Project):
 async def main():
     driver = Driver(Here(Path(sys.argv[1])), sys.argv[2], mode="yolo")
     if sys.argv[5] != "off":
-        driver.engine.agent.sandbox_level = level_of(sys.argv[5])
+        driver.engine.agent.sandbox.level = level_of(sys.argv[5])
     driver.start()
     await driver.send("go")
     print("answered", flush=True)

@@ -39,7 +39,7 @@ def played(
 
     async def scenario(url: str) -> Driver:
         driver = Driver(project, url)
-        driver.engine.agent.sandbox_level = level_of(rung)
+        driver.engine.agent.sandbox.level = level_of(rung)
         driver.start()
         await driver.send("go")
         await driver.close()

@@ -57,7 +57,7 @@ def played(
 ) -> Driver:
     async def scenario(url: str) -> Driver:
         driver = Driver(project, url, **{"mode": "yolo", "preset": "yolo", **options})
-        driver.engine.agent.sandbox_level = level_of(rung)
+        driver.engine.agent.sandbox.level = level_of(rung)
         driver.start(resume)
         for text in inputs or ("go",):
             await driver.send(text)
@@ -73,7 +73,7 @@ def approved(project: Project, rung: str, script: list[Any], **options: Any) -> 
 
     async def scenario(url: str) -> Driver:
         driver = Driver(project, url, **{"can_ask": True, **options})
-        driver.engine.agent.sandbox_level = level_of(rung)
+        driver.engine.agent.sandbox.level = level_of(rung)
         driver.start()
         await driver.send("go", lambda e: ApprovalReply(e.approval_id, "yes"))
         await driver.close()

@@ -41,7 +41,7 @@ def played(
 
     async def scenario(url: str) -> Driver:
         driver = Driver(project, url, **{"can_ask": True, **options})
-        driver.engine.agent.sandbox_level = level_of(rung)
+        driver.engine.agent.sandbox.level = level_of(rung)
         driver.start()
         for text in inputs:
             await driver.send(text, lambda e: ApprovalReply(e.approval_id, answer(e), "not now"))

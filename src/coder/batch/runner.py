@@ -23,14 +23,12 @@ from coder.batch.nursery import PASSED_ON
 from coder.batch.results import ANSWER, PATCH, RECORD
 from coder.batch.workspace import Workspace, counts
 from coder.config import ConfigError
-from coder.config.provider import Provider
+from coder.config.provider import Provider, child_environment, own_keys
 from coder.config.schema import OPERATING_MODES, OperatingMode
 from coder.engine.engine import Engine
 from coder.engine.setup import (
     Options,
-    child_environment,
     open_agent,
-    own_keys,
     provider_of,
     read_settings,
     with_model_named,

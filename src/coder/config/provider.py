@@ -6,7 +6,7 @@ is sent only to the provider it belongs to: a custom URL gets the key configured
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 from urllib.parse import unquote, urlsplit
 
@@ -121,6 +121,9 @@ _BY_ENDING: Final[dict[str, KnownWire]] = {
 AZURE_HOSTS: Final = (".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com")
 _SECRET_WORDS: Final = ("auth", "key", "token", "secret", "cookie", "sig", "code", "pass")
 _CHAT_ONLY: Final = ("gpt-3.5", "gpt-4-", "gpt-4o-search", "gpt-4o-mini-search", "gpt-4o-audio", "gpt-audio")
+
+_PROVIDERS_VARIABLES: Final = {"CODER_API_KEY", *(known.key_variable for known in KNOWN)}
+_SHORTEST_KEY: Final = 8  # shorter ones are placeholders for servers that want none, and ordinary words
 
 
 def resolve_provider(config: Config, environ: Mapping[str, str]) -> Provider:
@@ -253,6 +256,46 @@ def secrets_of(base_url: str, headers: Mapping[str, str]) -> list[str]:
     queried = (one.partition("=") for one in parts.query.split("&"))
     found += [value for name, _, value in queried if _names_secret(name)]
     return [secret for secret in dict.fromkeys([*found, *map(unquote, found)]) if secret]
+
+
+def own_keys(environ: Mapping[str, str], provider: Provider) -> list[str]:
+    """Every API key in the environment, in headers and in the address."""
+    named = [value for name, value in environ.items() if name.endswith("_API_KEY")]
+    return _longest_first([*named, *provider_keys(environ, provider)])
+
+
+def provider_keys(environ: Mapping[str, str], provider: Provider) -> list[str]:
+    """The keys of model providers among them."""
+    named = [value for name, value in environ.items() if name in _PROVIDERS_VARIABLES]
+    return _longest_first([provider.api_key, *named, *secrets_of(provider.base_url, provider.headers)])
+
+
+def _longest_first(keys: Sequence[str]) -> list[str]:
+    return sorted({key for key in keys if len(key) >= _SHORTEST_KEY}, key=len, reverse=True)
+
+
+def child_environment(environ: Mapping[str, str], provider: Provider) -> dict[str, str]:
+    """Environment of the model's commands: without provider keys, and with pagers disabled."""
+    keys = own_keys(environ, provider)
+    kept = {
+        name: value
+        for name, value in environ.items()
+        if not name.endswith("_API_KEY")
+        and not any(key in value for key in keys)
+        and (not provider.api_key or value != provider.api_key)
+    }
+    return {**kept, "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
+
+
+def nameable(environ: Mapping[str, str], provider: Provider) -> dict[str, str]:
+    """Variables that an MCP server's settings may reference: all but the keys of model providers. Keys of
+    other services are what such settings are for."""
+    keys = provider_keys(environ, provider)
+    return {
+        name: value
+        for name, value in environ.items()
+        if name not in _PROVIDERS_VARIABLES and not any(key in value for key in keys)
+    }
 
 
 def _names_secret(name: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -117,6 +118,33 @@ class Capabilities(msgspec.Struct, frozen=True):
     few: bool = False
 
 
+class SandboxProbe:
+    """The sandbox that works here: found by the first command that wants one, told of once per machine."""
+
+    def __init__(self, place: Place, emit: Callable[[AnyEvent], None]) -> None:
+        self._place, self._emit = place, emit
+        self._finding = asyncio.Lock()
+        self.level: SandboxLevel | None = None
+
+    async def find(self) -> SandboxLevel:
+        async with self._finding:  # several may want it at once, and it is said once
+            if self.level is None:
+                from coder.engine.isolation import found_sandbox
+
+                self.level = await found_sandbox(self._place, self._emit)
+        return self.level
+
+
+class Connections(msgspec.Struct, frozen=True, kw_only=True):
+    """Whom an agent has to do with beside the model, where they are configured."""
+
+    ide: IdeClient | None = None  # the person's editor
+    git_state: GitState | None = None  # queried while the session starts
+    mcp: Servers | None = None  # MCP servers
+    hooks: Hooks | None = None  # programs that take part
+    providers: ProviderChoice | None = None  # for `/model`, unless the model was handed in
+
+
 class Agent:
     """Configuration, tools, model and the current session."""
 
@@ -128,8 +156,11 @@ class Agent:
         model: ChatModel,
         chosen: ModelChoice,
         can: Capabilities,
+        connected: Connections,
+        sandbox: SandboxProbe,
         *,
         limits: PromptLimits,
+        extra: Mapping[str, Any],
         mode: OperatingMode | None = None,
     ) -> None:
         self.config = config
@@ -143,24 +174,22 @@ class Agent:
         self.memory = can.memory
         self.few_tools = can.few
         self.limits = limits
-        self.extra: Mapping[str, Any] = {}  # further fields of requests, such as a temperature
-        self.ide: IdeClient | None = None  # connection to the person's editor, where enabled
-        self.git_state: GitState | None = None  # queried while the session starts
-        self.mcp: Servers | None = None  # MCP servers, where configured
+        self.extra = extra  # further fields of requests, such as a temperature
+        self.ide = connected.ide
+        self.git_state = connected.git_state
+        self.mcp = connected.mcp
+        self.hooks = connected.hooks
+        self.sandbox = sandbox
         self.plugins: list[Plugin] | None = None  # of installed packages, once they were looked for
-        self.hooks: Hooks | None = None  # programs that take part, where configured
         self.told_of_servers: dict[str, Phrase] = {}  # last notice about each
-        self.sandbox_level: SandboxLevel | None = None  # probed with the first command
-        self.trying_sandbox = asyncio.Lock()
-        self.keeps_snapshot = True  # False for a subagent: its parent's record has it
-        self.parent: Agent | None = None  # of a subagent, which follows its parent's mode
-        self._mode: OperatingMode = mode or "default"
+        self.parent: Agent | None = None  # of a subagent
+        self._mode = mode
         self.mode_chosen = mode is not None  # by a flag, which overrides a resumed session's
         self.preset: Preset = config.permission.preset
         self._effort: str = config.provider.effort
         self.terminal: LentTerminal | None = None
         self.wanted = asyncio.Event()  # set by the first input; background work waits for it
-        self.providers: ProviderChoice | None = None  # unless the model was handed in
+        self._providers = connected.providers
         self._others: OtherProviders | None = None
         self.approvals: dict[str, asyncio.Future[ApprovalReply]] = {}
         self.session: Session  # set by the opener before first use
@@ -169,23 +198,37 @@ class Agent:
     def others(self) -> OtherProviders | None:
         """The providers that `/model` chooses from. Made for its first use, and in front of the model from
         then on."""
-        if self._others is None and self.providers is not None:
+        if self._others is None and self._providers is not None:
             from coder.model.others import OtherProviders
 
-            self._others = self.model = OtherProviders(self.model, *self.providers)
+            self._others = self.model = OtherProviders(self.model, *self._providers)
         return self._others
+
+    def subagent(
+        self, config: Config, front: FrontEnd, tools: dict[str, Tool], mode: OperatingMode | None
+    ) -> Agent:
+        """An agent with this one's place, model and sandbox, and its mode unless `mode` is given."""
+        child = copy(self)
+        child.parent, child._mode = self, mode
+        child.config, child.front, child.tools = config, front, tools
+        # Servers, and news of git and the editor, are its parent's to see to and to be told of.
+        child.mcp, child.git_state, child.ide = None, None, None
+        return child
 
     def emit(self, event: AnyEvent) -> None:
         self.front.emit(event)
 
     @property
     def mode(self) -> OperatingMode:
-        """The current mode; it may change during a turn."""
-        return self._mode if self.parent is None else self.parent.mode
+        """The current mode; it may change during a turn. A subagent without one of its own has its
+        parent's."""
+        if self._mode is not None:
+            return self._mode
+        return "default" if self.parent is None else self.parent.mode
 
     @mode.setter
     def mode(self, mode: OperatingMode) -> None:
-        self._mode, self.parent = mode, None
+        self._mode = mode
 
     @property
     def can_ask(self) -> bool:

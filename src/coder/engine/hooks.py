@@ -116,7 +116,7 @@ async def _start(session: Session, hook: Hook, given: bytes) -> Outcome | Phrase
 async def before_prompt(session: Session, text: str) -> Phrase | None:
     """`SessionStart`, once per session, and `UserPromptSubmit`. Returns why the message is blocked."""
     hooks = session.agent.hooks
-    if hooks is None or not session.agent.keeps_snapshot:  # a subagent's objective is no person's prompt
+    if hooks is None or session.agent.parent is not None:  # a subagent's objective is no person's prompt
         return None
     if session.id not in hooks.begun:
         source = "resume" if session.log.turn else "clear" if hooks.begun else "startup"
@@ -221,7 +221,7 @@ async def after_call(
 async def before_stop(session: Session, turn: Turn) -> bool:
     """True if a hook wants the turn to continue; its reason becomes a note to the model."""
     agent = session.agent
-    if agent.hooks is None or not agent.keeps_snapshot or turn.stopped_by_hook is not None:
+    if agent.hooks is None or agent.parent is not None or turn.stopped_by_hook is not None:
         return False
     if turn.continuations >= agent.config.runtime.max_continuations:
         return False

@@ -15,14 +15,14 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from coder.engine.agent import Agent
+from coder.engine.agent import Place
 from coder.engine.approval import environment_for, sets_git
 from coder.engine.session import Session
 from coder.engine.verify.run import saw_shell_changes
 from coder.fs.atomic import write_atomically
 from coder.policy.sandbox.ladder import Sandbox, SandboxLevel, probe
 from coder.policy.verification import may_run, with_project_tools
-from coder.protocol.events import Notice
+from coder.protocol.events import AnyEvent, Notice
 from coder.record.undo.shell import ShellChanges, ShellUndo
 from coder.texts import Phrase
 from coder.tools.base import Tool, ToolContext, ToolResult, failed
@@ -306,7 +306,7 @@ async def _sandbox(session: Session, *, read_only: bool = False) -> Sandbox | Ph
     settings = agent.config.sandbox
     if settings.mode == "off":
         return None
-    level = await sandbox_level(agent)
+    level = await agent.sandbox.find()
     if level.rung == "none" and settings.mode == "require":
         return Phrase("sandbox.required", reason=level.reason or "-")
     plan = read_only or agent.mode == "plan"
@@ -315,19 +315,14 @@ async def _sandbox(session: Session, *, read_only: bool = False) -> Sandbox | Ph
     return session.sandboxes[plan]
 
 
-async def sandbox_level(agent: Agent) -> SandboxLevel:
+async def found_sandbox(place: Place, emit: Callable[[AnyEvent], None]) -> SandboxLevel:
     """Probed once per machine and cached; described once per machine, and in every session where there is
     none."""
-    async with agent.trying_sandbox:  # several may want it at once, and it is said once
-        if agent.sandbox_level is not None:
-            return agent.sandbox_level
-        agent.sandbox_level = await asyncio.to_thread(
-            probe, agent.place.home, agent.place.environment.get("PATH"), agent.root
-        )
-        described = agent.sandbox_level.describe()
-        if agent.sandbox_level.rung == "none" or _is_news(agent.place.home, str(described)):
-            agent.emit(Notice(Phrase("sandbox.first_use", level=described)))
-    return agent.sandbox_level
+    level = await asyncio.to_thread(probe, place.home, place.environment.get("PATH"), place.workspace.root)
+    described = level.describe()
+    if level.rung == "none" or _is_news(place.home, str(described)):
+        emit(Notice(Phrase("sandbox.first_use", level=described)))
+    return level
 
 
 def _is_news(home: Path, text: str) -> bool:
@@ -347,6 +342,6 @@ def sandbox_text(session: Session) -> Phrase:
     agent = session.agent
     if agent.config.sandbox.mode == "off":
         return Phrase("sandbox.off")
-    if agent.sandbox_level is None:
+    if agent.sandbox.level is None:
         return Phrase("sandbox.untried")
-    return agent.sandbox_level.describe()
+    return agent.sandbox.level.describe()

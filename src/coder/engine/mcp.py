@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -78,22 +77,6 @@ def make_servers(
         return found
 
     return Servers(config.mcp.servers, reach, root)
-
-
-def servers_of(agent: Agent, variables: Mapping[str, str], own_keys: Sequence[str]) -> None:
-    """Set the agent's MCP servers."""
-    from coder.engine.isolation import sandbox_level
-
-    agent.mcp = make_servers(
-        agent.config,
-        agent.root,
-        agent.place.home,
-        environment=agent.place.environment,
-        variables=variables,
-        own_keys=own_keys,
-        level=partial(sandbox_level, agent),
-        keep_secret=agent.place.keep_secret,
-    )
 
 
 class TriedServers(msgspec.Struct, frozen=True):

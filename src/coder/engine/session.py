@@ -269,7 +269,7 @@ class Session:
         )
         self.log.append(entry)
         self.log.close()
-        if self.agent.keeps_snapshot and self.log.turn:  # not for a subagent
+        if self.agent.parent is None and self.log.turn:  # not for a subagent
             self._make_searchable()
 
     def _make_searchable(self) -> None:
@@ -476,7 +476,7 @@ class Session:
     def write_snapshot(self) -> None:
         """Derived from the record, so a write error is a notice and does not fail the turn."""
         agent = self.agent
-        if not agent.keeps_snapshot:
+        if agent.parent is not None:
             return
         meta = {
             "title": self.title,

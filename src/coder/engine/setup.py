@@ -18,12 +18,30 @@ from coder.config.allowlist import Allowlist
 from coder.config.files import ensure_directory
 from coder.config.load import Loaded, home_directory
 from coder.config.models import context_window_of, dialect_of, is_local, keep_dialect
-from coder.config.provider import KNOWN, NoProvider, Provider, resolve_provider, secrets_of, wire_of
+from coder.config.provider import (
+    NoProvider,
+    Provider,
+    child_environment,
+    nameable,
+    own_keys,
+    provider_keys,
+    resolve_provider,
+    wire_of,
+)
 from coder.config.schema import OPERATING_MODES, Config, Dialect, McpSection, McpServer, OperatingMode
 from coder.config.trust import TrustStore, load_with_trust
 from coder.context.memory import Memory
 from coder.context.skills import Skills
-from coder.engine.agent import Agent, Capabilities, FrontEnd, ModelChoice, Place, PromptLimits
+from coder.engine.agent import (
+    Agent,
+    Capabilities,
+    Connections,
+    FrontEnd,
+    ModelChoice,
+    Place,
+    PromptLimits,
+    SandboxProbe,
+)
 from coder.model.base import ChatModel
 from coder.model.make import ListingModel, local_wire, make_model, make_wire
 from coder.policy.decide import preset_gives
@@ -41,10 +59,8 @@ if TYPE_CHECKING:
     from coder.engine.mcp import TriedServers
     from coder.engine.plugins import PackageModel
 
-_PROVIDERS_VARIABLES = {"CODER_API_KEY", *(known.key_variable for known in KNOWN)}
 SMALL_WINDOW = 16_384  # tokens up to which a model gets few tools and a short prompt
 LIST_SECONDS = 3  # to wait for a server's list of models, with a person waiting for `/model`
-_SHORTEST_KEY = 8  # shorter ones are placeholders for servers that want none, and ordinary words
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -139,6 +155,8 @@ def open_agent(
         trust_relevant=settings.loaded.relevant,
     )
     memory = Memory(root, settings.home)
+    sandbox = SandboxProbe(place, emit)
+    connected = _connections(config, place, sandbox, options, settings, provider, chooses=model is None)
     agent = Agent(
         config,
         place,
@@ -146,16 +164,12 @@ def open_agent(
         model or _model_of(provider, settings, config, options),
         ModelChoice.of(config, provider.model, options.tokenizer),
         _capabilities(options, skills, memory, few=_few_tools(config, provider)),
+        connected,
+        sandbox,
         limits=PromptLimits(options.max_prompt_tokens, options.warn_prompt_tokens),
+        extra={} if options.temperature is None else {"temperature": options.temperature},
         mode=options.mode,
     )
-    if options.temperature is not None:
-        agent.extra = {"temperature": options.temperature}
-    if model is None:
-        make = partial(_model_of, settings=settings, config=config, options=options)
-        agent.providers = (provider, config, options.environ, make)
-    _connect(agent, options, provider)
-    _add_hooks(agent, settings)
     with contextlib.suppress(OSError):  # the record says so itself when its first line cannot be written
         ensure_directory(root)
     _tell_of_settings(agent, settings)
@@ -240,29 +254,50 @@ def _with_servers(config: Config, servers: Mapping[str, McpServer]) -> Config:
     return msgspec.structs.replace(config, mcp=McpSection({**config.mcp.servers, **servers}))
 
 
-def _add_hooks(agent: Agent, settings: Settings) -> None:
-    if any(source.settings.get("hooks") for source in settings.loaded.sources):
-        from coder.hooks.hooks import hooks_in
-
-        agent.hooks = hooks_in(settings.loaded.sources, trusted=settings.trusted)
-
-
-def _connect(agent: Agent, options: Options, provider: Provider) -> None:
-    """Set up MCP servers and the editor where configured. Starts nothing but the query of git."""
-    if any((directory / ".git").exists() for directory in (agent.root, *agent.root.parents)):
+def _connections(
+    config: Config,
+    place: Place,
+    sandbox: SandboxProbe,
+    options: Options,
+    settings: Settings,
+    provider: Provider,
+    *,
+    chooses: bool,
+) -> Connections:
+    """What is configured, of it nothing started but the query of git. `chooses`: `/model` may reach other
+    providers."""
+    root = place.workspace.root
+    git_state, ide, mcp, hooks, providers = None, None, None, None, None
+    if any((directory / ".git").exists() for directory in (root, *root.parents)):
         from coder.engine.git_state import GitState
 
-        agent.git_state = GitState(agent.root, agent.place.environment)
-    if agent.config.ide.enabled:
+        git_state = GitState(root, place.environment)
+    if config.ide.enabled:
         from coder.context.ide.client import IdeClient
         from coder.context.ide.context import IdeContext
 
-        agent.ide = IdeClient(IdeContext(agent.root), agent.root, options.environ)
-    if agent.config.mcp.servers:
-        from coder.engine.mcp import servers_of
+        ide = IdeClient(IdeContext(root), root, options.environ)
+    if config.mcp.servers:
+        from coder.engine.mcp import make_servers
 
-        variables = nameable(options.environ, provider)
-        servers_of(agent, variables, provider_keys(options.environ, provider))
+        mcp = make_servers(
+            config,
+            root,
+            place.home,
+            environment=place.environment,
+            variables=nameable(options.environ, provider),
+            own_keys=provider_keys(options.environ, provider),
+            level=sandbox.find,
+            keep_secret=place.keep_secret,
+        )
+    if any(source.settings.get("hooks") for source in settings.loaded.sources):
+        from coder.hooks.hooks import hooks_in
+
+        hooks = hooks_in(settings.loaded.sources, trusted=settings.trusted)
+    if chooses:
+        make = partial(_model_of, settings=settings, config=config, options=options)
+        providers = (provider, config, options.environ, make)
+    return Connections(git_state=git_state, ide=ide, mcp=mcp, hooks=hooks, providers=providers)
 
 
 async def try_servers(options: Options, settings: Settings, only: str = "") -> TriedServers:
@@ -317,50 +352,10 @@ def _tell_of_settings(agent: Agent, settings: Settings) -> None:
         warn("trust.ignored", keys=", ".join(sorted({one.key for one in settings.loaded.ignored})))
 
 
-def own_keys(environ: Mapping[str, str], provider: Provider) -> list[str]:
-    """Every API key in the environment, in headers and in the address."""
-    named = [value for name, value in environ.items() if name.endswith("_API_KEY")]
-    return _longest_first([*named, *provider_keys(environ, provider)])
-
-
-def provider_keys(environ: Mapping[str, str], provider: Provider) -> list[str]:
-    """The keys of model providers among them."""
-    named = [value for name, value in environ.items() if name in _PROVIDERS_VARIABLES]
-    return _longest_first([provider.api_key, *named, *secrets_of(provider.base_url, provider.headers)])
-
-
-def _longest_first(keys: Sequence[str]) -> list[str]:
-    return sorted({key for key in keys if len(key) >= _SHORTEST_KEY}, key=len, reverse=True)
-
-
-def child_environment(environ: Mapping[str, str], provider: Provider) -> dict[str, str]:
-    """Environment of the model's commands: without provider keys, and with pagers disabled."""
-    keys = own_keys(environ, provider)
-    kept = {
-        name: value
-        for name, value in environ.items()
-        if not name.endswith("_API_KEY")
-        and not any(key in value for key in keys)
-        and (not provider.api_key or value != provider.api_key)
-    }
-    return {**kept, "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
-
-
 def closed_environment(environ: Mapping[str, str], provider: Provider) -> dict[str, str]:
     """As `child_environment`; also keeps what it drops out of our own /proc/PID/environ."""
     keep_secret(own_keys(environ, provider))
     return child_environment(environ, provider)
-
-
-def nameable(environ: Mapping[str, str], provider: Provider) -> dict[str, str]:
-    """Variables that an MCP server's settings may reference: all but the keys of model providers. Keys of
-    other services are what such settings are for."""
-    keys = provider_keys(environ, provider)
-    return {
-        name: value
-        for name, value in environ.items()
-        if name not in _PROVIDERS_VARIABLES and not any(key in value for key in keys)
-    }
 
 
 def _names_of(provider: Provider, settings: Settings) -> list[str]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import os
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -147,30 +147,23 @@ def _child(parent: Session, kind: str) -> Session:
 
 
 def _child_agent(parent: Agent, kind: str) -> Agent:
-    agent = copy.copy(parent)
-    if kind == "explore":
-        agent.mode = "plan"
-        agent.tools = {name: tool for name, tool in parent.tools.items() if _explores(tool)}
-    else:
-        agent.parent = parent
-        agent.tools = {name: tool for name, tool in parent.tools.items() if tool.for_subagents}
-    config = parent.config
-    agent.config = msgspec.structs.replace(
-        config,
+    explores = kind == "explore"
+    wanted = _explores if explores else attrgetter("for_subagents")
+    config = msgspec.structs.replace(
+        parent.config,
         runtime=msgspec.structs.replace(
-            config.runtime, max_steps=min(_MAX_STEPS, config.runtime.max_steps), max_session_turns=-1
+            parent.config.runtime,
+            max_steps=min(_MAX_STEPS, parent.config.runtime.max_steps),
+            max_session_turns=-1,
         ),
         workflow=msgspec.structs.replace(
-            config.workflow, require_todo_for_complex=False, auto_verify_after_edit=False
+            parent.config.workflow, require_todo_for_complex=False, auto_verify_after_edit=False
         ),
     )
     # what it does reaches the sinks through its parent
-    agent.front = msgspec.structs.replace(parent.front, emit=_forwarding(parent.emit, kind), sinks=())
-    agent.keeps_snapshot = False
-    agent.mcp = None  # it has its parent's tools; which servers run is its parent's to see to
-    agent.git_state = None
-    agent.ide = None  # what its parent was not told of the editor yet is for its parent
-    return agent
+    front = msgspec.structs.replace(parent.front, emit=_forwarding(parent.emit, kind), sinks=())
+    tools = {name: tool for name, tool in parent.tools.items() if wanted(tool)}
+    return parent.subagent(config, front, tools, "plan" if explores else None)
 
 
 def _explores(tool: Tool) -> bool:

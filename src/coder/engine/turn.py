@@ -325,7 +325,7 @@ async def _to_the_end(session: Session, turn: Turn, work: Coroutine[Any, Any, No
 
 def _tell_of_jobs(session: Session) -> None:
     """A cancel ends the turn; what runs in the background is the session's, and is named."""
-    if session.agent.keeps_snapshot and (running := session.jobs.running):  # not for a subagent as well
+    if session.agent.parent is None and (running := session.jobs.running):  # not for a subagent as well
         names = ", ".join(f"{job.id} ({session.redactor.redact(job.command)})" for job in running)
         session.agent.emit(Notice(Phrase("job.still_running", jobs=names)))
 

@@ -199,7 +199,7 @@ async def _harmless(agent: Agent, line: list[str]) -> list[str]:
     `plan` they cannot change anything."""
     if agent.config.sandbox.mode == "off":
         return line
-    level = agent.sandbox_level
+    level = agent.sandbox.level
     if level is None:
         level = await asyncio.to_thread(
             probe, agent.place.home, agent.place.environment.get("PATH"), agent.root
