@@ -174,6 +174,36 @@ print(len(found), len(set(found)))
     assert done.stdout == "8 1\n", done.stderr
 
 
+# What others import with themselves and seldom use.
+SELDOM = """
+import sys
+from coder.cli.lazy_imports import import_lazily
+import_lazily()
+import asyncio, traceback, urllib.parse
+import inspect, ipaddress, textwrap, tokenize
+names = "inspect", "ipaddress", "textwrap", "tokenize"
+print([type(sys.modules[name]).__name__ for name in names])
+try:
+    urllib.parse.urlsplit("http://[v1.x")
+except ValueError as error:
+    print("".join(traceback.format_exception(error)).splitlines()[-1])
+print(urllib.parse.urlsplit("http://[::1]:80/").hostname, asyncio.iscoroutinefunction(print))
+print(textwrap.dedent("  a"), tokenize.NAME, [type(sys.modules[name]).__name__ for name in names])
+"""
+
+
+def test_what_is_seldom_used_is_loaded_when_it_is_used() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SELDOM], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.splitlines() == [
+        str(["_LazyModule"] * 4),
+        "ValueError: Invalid IPv6 URL",
+        "::1 False",
+        "a 1 " + str(["module"] * 4),
+    ]
+
+
 # What the prompt imports, before and after somebody needs the rest of it.
 PROMPT = """
 import sys

@@ -1,8 +1,9 @@
 """Lazy imports: what packages import with themselves and few runs use is loaded when it is used.
 
 `ssl` (5 of the 85 ms to the first request) is needed for TLS alone, `inspect` (3 ms) to tell coroutine
-functions. On the way to the prompt (200 ms) `prompt_toolkit` itself would import its dialogs and progress
-bars (7 ms), and `wcwidth` tables and wrappers (15 ms) of which a line of ASCII needs nothing.
+functions, `ipaddress` (1 ms) for addresses in brackets, `textwrap` and `tokenize` (1 ms) for tracebacks. On
+the way to the prompt (200 ms) `prompt_toolkit` itself would import its dialogs and progress bars (7 ms), and
+`wcwidth` tables and wrappers (15 ms) of which a line of ASCII needs nothing.
 `importlib.util.LazyLoader` would do the same, but is not thread-safe before Python 3.12.
 """
 
@@ -24,6 +25,9 @@ _LAZY = {
     "ssl": "",
     "asyncio.sslproto": "",
     "inspect": "",
+    "ipaddress": "",
+    "textwrap": "",
+    "tokenize": "",
     "prompt_toolkit": "prompt_toolkit.application",
     "prompt_toolkit.widgets": "",
     "wcwidth": "",
