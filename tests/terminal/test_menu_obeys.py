@@ -39,7 +39,7 @@ def test_enter_takes_no_match_in_a_description(project: Project, columns: int, r
         terminal.type("/config")
         terminal.until(lambda: offered(terminal))
         terminal.type(DOWN + ENTER)
-        terminal.until(lambda: "> /model" in terminal.screen or "> /hooks" in terminal.screen)
+        terminal.until(lambda: "\n› /model\n" in terminal.text or "\n› /hooks\n" in terminal.text)
 
 
 def test_a_bare_slash_shows_that_there_is_more_with_modes_in_front(project: Project) -> None:
@@ -57,7 +57,7 @@ def test_a_bare_slash_shows_that_there_is_more_with_modes_in_front(project: Proj
         terminal.type(UP)  # from the end: the last entry of all
         terminal.until(lambda: "› /omega" in terminal.screen)
         terminal.type(ENTER)
-        terminal.until(lambda: "> /omega" in terminal.screen)
+        terminal.until("Mode on: /omega")
     assert not server.chats
 
 
@@ -68,6 +68,40 @@ def test_a_whole_name_runs_at_once(project: Project) -> None:
         terminal.until(lambda: "› /todos" in terminal.screen)
         terminal.type(ENTER)
         terminal.until("The todo list is empty.")
+
+
+def test_enter_runs_what_was_chosen_and_completes_what_needs_more(project: Project) -> None:
+    with ScriptedServer(ANSWERS) as server, Terminal(project, server.url) as terminal:
+        terminal.until_idle()
+        terminal.type("/s")
+        terminal.until(lambda: "  /skills" in terminal.screen)
+        while "› /skills" not in terminal.screen:
+            chosen = terminal.screen
+            terminal.type(DOWN)
+            terminal.until(lambda seen=chosen: terminal.screen != seen)  # type: ignore[misc]
+        terminal.type(ENTER)
+        terminal.until("\n› /skills\n")
+        terminal.until_idle()
+        terminal.type("/effort ")
+        terminal.until(lambda: "  minimal" in terminal.screen)
+        terminal.type(DOWN + DOWN + ENTER)
+        terminal.until("Effort: minimal")
+        terminal.until_idle()
+        terminal.type("/stat")
+        terminal.until(lambda: "› /status" in terminal.screen)
+        terminal.type(ENTER)
+        terminal.until("session: ")
+        terminal.until_idle()
+        terminal.type("/ren")
+        terminal.until(lambda: "› /rename NAME" in terminal.screen)
+        terminal.type(ENTER + "mine" + ENTER)
+        terminal.until("\n› /rename mine\n")
+        terminal.until_idle()
+        terminal.type("/cmpt")  # letters that a name has somewhere are no more than a guess
+        terminal.until(lambda: "› /compact" in terminal.screen)
+        terminal.type(ENTER)
+        terminal.until(lambda: terminal.screen.endswith("> /compact"))
+        assert not server.chats
 
 
 def test_a_strange_name_does_not_suggest_yolo(project: Project) -> None:

@@ -32,8 +32,6 @@ def test_the_slash_menu_is_fuzzy_and_escape_closes_it(project: Project, columns:
         terminal.type("\x15/stat")
         terminal.until("› /status")
         terminal.type(ENTER)
-        terminal.until(lambda: "> /status " in terminal.screen + " ")
-        terminal.type(ENTER)
         terminal.until("session: ")
 
 

@@ -148,7 +148,7 @@ def argument_menus(
     allowed: Callable[[], Sequence[str]] = tuple,
 ) -> dict[str, Arguments]:
     """Argument completion, by command name. `allowed`: commands whose `always` can be revoked."""
-    from coder.config.schema import OPERATING_MODES, PRESETS
+    from coder.config.schema import EFFORTS, OPERATING_MODES, PRESETS
 
     def among(names: Callable[[], Sequence[str]]) -> Arguments:
         return lambda _query: [MenuItem(label=name, insert=name) for name in names()]
@@ -158,7 +158,10 @@ def argument_menus(
         "mode": among(lambda: OPERATING_MODES),
         "permissions": among(lambda: [*PRESETS, *_revocable(allowed())]),
         "theme": among(lambda: NAMES),
-        "diff": among(lambda: ("full",)),
+        "diff": among(lambda: ("full", "session", "review")),
+        "effort": among(lambda: (*EFFORTS, "default")),
+        "loop": among(lambda: ("on", "off")),
+        "ide": among(lambda: ("on", "off")),
         "undo": among(lambda: ("show", "force")),
         "redo": among(lambda: ("force",)),
         "resume": lambda _query: [MenuItem(label=i, insert=i, about=title) for i, title in sessions()],

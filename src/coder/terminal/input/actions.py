@@ -97,11 +97,14 @@ class Actions:
     # sending and stopping
 
     def enter(self) -> None:
-        editor = self.editor
-        if editor.buffer.text == "/" and editor.menu is not None and not editor.menu.moved:
+        editor, menu = self.editor, self.editor.menu
+        if editor.buffer.text == "/" and menu is not None and not menu.moved:
             return  # nothing was named or chosen yet
-        if editor.menu is not None and not editor.menu.complete():
+        if menu is not None and not menu.complete():
+            runs = menu.runs() and editor.caret.at == len(editor.buffer.text)
             editor.accept()
+            if runs:
+                self.send()
         elif not editor.continue_line():
             self.send()
 

@@ -7,11 +7,11 @@ from typing import Protocol
 
 import msgspec
 
-from coder.terminal.input.editing import Request, escaped_path
+from coder.terminal.input.editing import MenuKind, Request, escaped_path
 
 ROWS = 8
 _IN_FRONT = 3  # custom modes that a bare `/` lists before the commands
-_FREE = ("model",)  # commands whose argument need not be in the menu
+_FREE = ("model", "diff")  # commands whose argument need not be in the menu
 
 
 class MenuItem(msgspec.Struct, frozen=True):
@@ -43,6 +43,7 @@ class Menu(msgspec.Struct):
     items: list[MenuItem]
     start: int
     query: str
+    kind: MenuKind = "command"
     chosen: int = 0
     moved: bool = False
 
@@ -74,6 +75,14 @@ class Menu(msgspec.Struct):
         item = self.chosen_item
         return item is None or item.insert in (self.query, escaped_path(self.query))
 
+    def runs(self) -> bool:
+        """Whether Enter runs the entry, rather than complete it: a command or its argument that was selected,
+        or whose name begins with what was typed, and that needs no further argument."""
+        item = self.chosen_item
+        if item is None or self.kind == "file" or (item.hint and not item.hint.startswith("[")):
+            return False
+        return self.moved or (bool(self.query) and item.insert.startswith(self.query.lower()))
+
 
 class Menus:
     """Finds the menu for a request."""
@@ -94,7 +103,8 @@ class Menus:
         items = self._items(request)
         if not items:
             return None
-        return Menu(items, request.start, request.query, 0 if _preselects(request, items[0]) else -1)
+        chosen = 0 if _preselects(request, items[0]) else -1
+        return Menu(items, request.start, request.query, request.kind, chosen)
 
     def _items(self, request: Request) -> list[MenuItem]:
         if request.kind == "file":
