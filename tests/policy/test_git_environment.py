@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -191,6 +192,34 @@ def test_a_driver_without_a_name(repository: Repository) -> None:
     with (repository.root / ".git" / "config").open("a", encoding="utf-8") as config:
         config.write(f'[diff ""]\n\ttextconv = {repository.evil}\n')
     repository.look("git log -p")
+
+
+def test_a_driver_whose_name_is_no_text(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a locale of UTF-8 git's own regular expressions do not match its name."""
+    monkeypatch.setenv("LC_ALL", "C.UTF-8")
+    (repository.root / ".gitattributes").write_bytes(b"* filter=\xff diff=\xff\n")
+    with (repository.root / ".git" / "config").open("ab") as config:
+        for kind in (b"filter", b"diff"):
+            names = b"clean", b"textconv"
+            values = b"".join(b"\t%s = %s\n" % (name, os.fsencode(repository.evil)) for name in names)
+            config.write(b'[%s "\xff"]\n%s' % (kind, values))
+    for line in ("git status", "git diff a", "git log -p"):
+        repository.look(line)
+    assert repository.runs_without("git diff a")
+
+
+def test_a_git_that_takes_no_settings_from_the_environment_is_asked_about(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = tmp_path / "old"
+    old.mkdir()
+    (old / "git").write_text(
+        f'#!/bin/sh\nunset GIT_CONFIG_COUNT\nexec {shutil.which("git")} "$@"\n', encoding="utf-8"
+    )
+    (old / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{old}:{os.environ['PATH']}")
+    assert not judge("git status", repository.root).read_only
+    assert judge("git --version", repository.root).read_only
 
 
 def test_where_the_git_directory_lies(repository: Repository) -> None:

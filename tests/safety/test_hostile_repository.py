@@ -10,7 +10,7 @@ import pytest
 from box import available
 from test_two_locks import played
 
-from coder.protocol.events import ApprovalRequested
+from coder.protocol.events import ApprovalRequested, CommandDone
 from kit.driving import Project, of
 
 AUTHOR = {f"GIT_{role}_{part}": "a@b" for role in ("AUTHOR", "COMMITTER") for part in ("NAME", "EMAIL")}
@@ -61,15 +61,29 @@ def armed(root: Path, evil: Path) -> None:
     os.utime(root / ".gitattributes", (1, 1))
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("rung", [*available(), "none"])
-def test_nothing_that_a_repository_names_runs(project: Project, rung: str) -> None:
-    marker = project.cwd / "ran"
-    evil = project.cwd / "evil"
+@pytest.fixture
+def marker(project: Project) -> Path:
+    """The project is such a repository; the file tells when the program ran."""
+    marker, evil = project.cwd / "ran", project.cwd / "evil"
     evil.write_text(f'#!/bin/sh\necho "$0 $*" >> "{marker}"\ncat\n', encoding="utf-8")
     evil.chmod(0o755)
     armed(project.cwd, evil)
     marker.unlink(missing_ok=True)
+    return marker
+
+
+@pytest.mark.parametrize("line", ["/diff", "/diff full"])
+def test_the_diff_command_runs_nothing_of_it_where_there_is_no_sandbox(
+    project: Project, marker: Path, line: str
+) -> None:
+    driver = played(project, "none", inputs=(line,))
+    assert not marker.exists(), marker.read_text(encoding="utf-8")
+    assert "three" in str(of(driver.seen, CommandDone)[-1]) or line == "/diff"
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("rung", [*available(), "none"])
+def test_nothing_that_a_repository_names_runs(project: Project, marker: Path, rung: str) -> None:
     before = {path: path.read_bytes() for path in (project.cwd / ".git").rglob("*") if path.is_file()}
     driver = played(project, rung, *LINES, answer=lambda _asked: "no")
     assert not marker.exists(), marker.read_text(encoding="utf-8")

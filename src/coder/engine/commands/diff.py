@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 import msgspec
 
 from coder.engine.agent import Agent
 from coder.engine.commands.undo import is_cache
 from coder.fs.safe_open import read_whole
+from coder.policy.programs.git_environment import driver_names, read_only_environment
 from coder.policy.sandbox.ladder import Sandbox, probe
 from coder.process.executables import find_program
 from coder.process.run import Outcome, run_process
@@ -179,11 +181,15 @@ async def _git(agent: Agent, *args: str) -> Outcome | None:
     if program is None:
         return None
     line = [program, *(word for setting in settings for word in ("-c", setting)), "--no-pager", *args]
+    environment = {**context.environment, "GIT_OPTIONAL_LOCKS": "0", "GIT_EXTERNAL_DIFF": ""}
     try:
+        sandbox = await _sandbox(agent)
         return await run_process(
-            await _harmless(agent, line),
+            sandbox.wrap(line) if sandbox else line,
             cwd=context.workspace.root,
-            environment={**context.environment, "GIT_OPTIONAL_LOCKS": "0", "GIT_EXTERNAL_DIFF": ""},
+            environment=environment
+            if sandbox
+            else await asyncio.to_thread(_guarded, agent.root, environment),
             timeout_ms=30_000,
             keep_bytes=_KEEP,
             spill_to=context.outputs / "diff.txt",
@@ -194,18 +200,24 @@ async def _git(agent: Agent, *args: str) -> Outcome | None:
         return None
 
 
-async def _harmless(agent: Agent, line: list[str]) -> list[str]:
+async def _sandbox(agent: Agent) -> Sandbox | None:
     """Git runs programs that an untrusted repository's settings name, such as filters: in the sandbox of
     `plan` they cannot change anything."""
     if agent.config.sandbox.mode == "off":
-        return line
+        return None
     level = agent.sandbox.level
     if level is None:
         level = await asyncio.to_thread(
             probe, agent.place.home, agent.place.environment.get("PATH"), agent.root
         )
     if level.rung == "none":
-        return line
-    return Sandbox(level, agent.root, agent.place.home, plan=True, environment=agent.place.environment).wrap(
-        line
-    )
+        return None
+    return Sandbox(level, agent.root, agent.place.home, plan=True, environment=agent.place.environment)
+
+
+def _guarded(root: Path, environment: Mapping[str, str]) -> Mapping[str, str]:
+    """Without a sandbox none of them runs."""
+    drivers = driver_names(root, root, into=False)
+    if drivers is None:
+        raise OSError("the repository's settings cannot be read")
+    return read_only_environment(environment, root, drivers)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterable, Mapping
@@ -76,7 +77,10 @@ _SETTINGS = {
     "protocol.allow": "never",
     **{f"protocol.{kind}.allow": "never" for kind in ("file", "git", "ssh", "http", "https", "ext")},
 }
-_DRIVERS = r"^(diff\.external|(diff|filter|merge)\..*\.(command|textconv|clean|smudge|process|driver))$"
+# Bytes: to git's own regular expressions a name that is not valid in the locale matches nothing.
+_DRIVERS = re.compile(
+    rb"diff\.external|(?:diff|filter|merge)\..*\.(?:command|textconv|clean|smudge|process|driver)", re.DOTALL
+)
 # Replaces an external diff program; git passes it seven arguments.
 _PLAIN_DIFF = 'f() {{ {diff} -u --label "a/$1" --label "b/$1" "$2" "$5"; true; }}; f'
 
@@ -90,6 +94,8 @@ def driver_names(directory: Path, workspace: Path, *, into: bool) -> frozenset[s
         return frozenset()  # no line can run it there
     git = find_program("git", None, workspace)
     if git is None or not on_path.startswith("/") or _within(os.path.realpath(on_path), real_workspace):
+        return None
+    if not _obeys(git):
         return None
     environment = read_only_environment(own_environment(), workspace)
     found: set[str] = set()
@@ -159,17 +165,26 @@ def _system(name: str) -> str:
     return f"{directories[0]}/{name}" if directories else name
 
 
+@lru_cache(maxsize=4)
+def _obeys(git: str) -> bool:
+    """Whether this git takes settings from the environment: those before 2.31 do not."""
+    asked = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "coder.asks", "GIT_CONFIG_VALUE_0": "yes"}
+    answers = _answers([[git, "config", "coder.asks"]], "/", {**own_environment(), **asked})
+    return answers is not None and answers[0][1] == b"yes\n"
+
+
 def _ask(
     git: str, directory: str, environment: Mapping[str, str], into: bool
 ) -> tuple[list[str], list[str]] | None:
     """A repository's drivers, and its nested repositories, according to git."""
-    questions = [["config", "--null", "--name-only", "--get-regexp", _DRIVERS]]
+    questions = [["config", "--null", "--list"]]
     if into:
         questions.append(["ls-files", "--stage", "-z", "--full-name", "--", ":/"])
     answers = _answers([[git, *words] for words in questions], directory, environment)
-    if answers is None or answers[0][0] not in (0, 1):
+    if answers is None or answers[0][0] != 0:
         return None
-    drivers = [os.fsdecode(name) for name in answers[0][1].split(b"\0") if name]
+    settings = {entry.partition(b"\n")[0] for entry in answers[0][1].split(b"\0")}
+    drivers = [os.fsdecode(name) for name in settings if _DRIVERS.fullmatch(name)]
     status, files = answers[1] if into else (0, b"")
     if status == 0 and _GITLINK not in files:
         return drivers, []
