@@ -23,7 +23,7 @@ Rule = Callable[[list[Word], WorkingDirectories], Phrase | None]
 # No option of these writes a file, runs a program or opens a connection:
 HARMLESS = names(
     """
-    b2sum base32 base64 basename cal cat cksum cmp column comm cut df dirname du echo egrep expand
+    b2sum base32 basename cal cat cksum cmp column comm cut df dirname du echo egrep expand
     expr factor false fgrep fmt fold free getconf grep groups head id join locale logname ls lscpu
     md5sum nl nproc numfmt od paste pathchk pgrep pr printenv pwd readlink realpath rev seq sha1sum
     sha224sum sha256sum sha384sum sha512sum sleep stat strings sum tac tail tr true tsort tty type uname
@@ -33,6 +33,7 @@ HARMLESS = names(
 
 _OPTIONS: dict[str, Flags] = {
     "arch": Flags(operands=0),  # macOS: runs its operands
+    "base64": Flags(short="o", long=("--output",)),  # macOS
     "bat": Flags(long=("--pager", "--paging", "--config-file", "--generate-config-file", "--diagnostic",
                        "--diagnostics", "--lessopen"), short="", words=("cache",)),
     "diff": Flags(short="l", long=("--output", "--paginate")),
@@ -61,7 +62,7 @@ _OPTIONS: dict[str, Flags] = {
     "tree": Flags(short="oR", long=("--output",)),
     "uniq": Flags(operands=1),
     "who": Flags(long=("--lookup",)),
-    "yq": Flags(short="is", long=("--inplace", "--in-place", "--split-exp", "--split"), texts=("system",)),
+    "yq": Flags(short="is", long=("--inplace", "--in-place", "--split-exp-file"), texts=("system",)),
 }  # fmt: skip
 
 # Version queries: exactly these arguments.

@@ -15,11 +15,13 @@ from coder.policy.shell.directories import WorkingDirectories
 from coder.policy.shell.words import Word
 from coder.texts import Phrase
 
-# Options of the diff and log family that write a file or start a program. `-O` in grep opens a pager.
+# Options of the diff and log family that write a file or start a program. `-O` in grep opens a pager,
+# `--help` the viewer that the repository's settings name.
 _DIFF = Flags(
     short="",
     long=("--output", "--ext-diff", "--textconv", "--show-signature", "--open-files-in-pager", "--filters",
-          "--ext-grep", "--paginate", "--contents", "--exec", "--upload-pack", "--remerge-diff"),
+          "--ext-grep", "--paginate", "--contents", "--exec", "--upload-pack", "--remerge-diff",
+          "--help"),
     texts=("%G",),
 )  # fmt: skip
 _SIGNATURES = re.compile(r"%[-+ ]?G|%\(\*?signature")  # start gpg

@@ -35,6 +35,8 @@ def awk(args: list[Word], places: WorkingDirectories) -> Phrase | None:
         return Phrase("policy.why.awk_hidden")
     if not _harmless_awk(args[index].text):
         return Phrase("policy.why.awk_writes")
+    if any(word.text.startswith("/inet") for word in args[index + 1 :]):
+        return Phrase("policy.why.network")  # gawk opens a connection
     if not all(word.single for word in args[:index]) or any(
         word.maybe_option() for word in args[index + 1 :]
     ):

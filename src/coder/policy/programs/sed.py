@@ -6,8 +6,12 @@ the rest: `w`, `W`, `e`, `r`, `s///w`, `s///e` above all.
 
 from __future__ import annotations
 
+import re
+
 _PLAIN = frozenset("pPdDnNgGhHx=lqQzF{}")
 _DELIMITERS = frozenset("/|,#:@!~%+_")
+# Escapes and bracket expressions that end in the same place for every implementation.
+_CERTAIN = re.compile(r"\\.|\[(?!\^?\])(?:[^][]|\[:\w+:\])+\]")
 _S_FLAGS = frozenset("gpiIm0123456789")
 
 
@@ -78,8 +82,7 @@ def _part(script: str, at: int, delimiter: str) -> int:
         if script[at] == "\n":
             raise _Refused
         if script[at] == delimiter:
-            part = script[start:at]
-            if part.count("[") > part.count("]") or "[]" in part or "[^]" in part:
+            if "[" in _CERTAIN.sub("", script[start:at]):
                 raise _Refused
             return at + 1
         at += 1

@@ -163,12 +163,13 @@ class _Judge:
     def _assigns(
         self, assigns: list[tuple[str, Word]], words: list[Word], finding: _Finding, *, exported: bool
     ) -> None:
-        for name, _ in assigns:
+        for name, word in assigns:
+            value = word.text if word.exact else None
             if name == "IFS" and words and words[0].text == "read":
                 continue  # `while IFS= read -r line`: scoped to the read
-            if is_dangerous(name):
+            if is_dangerous(name, value):
                 finding.refuse(Phrase("policy.why.changes_variable", name=name), opaque=True)
-            elif exported and not may_be_exported(name):
+            elif exported and not may_be_exported(name, value):
                 finding.refuse(Phrase("policy.why.changes_variable", name=name))
 
     def _command(self, words: list[Word], finding: _Finding, *, fed: bool = False, nested: int = 0) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from coder.policy.programs import names
 
 # Integer variables of bash evaluate arithmetic when set: `RANDOM='a[$(x)]'` runs x.
@@ -37,10 +39,15 @@ _ENDINGS = tuple(
 # which no program uses.
 _EXPORTED = names(
     """
-    LANG LANGUAGE TZ COLUMNS LINES NO_COLOR FORCE_COLOR CLICOLOR CLICOLOR_FORCE TERM COLORTERM CI DEBUG
+    TZ COLUMNS LINES NO_COLOR FORCE_COLOR CLICOLOR CLICOLOR_FORCE TERM COLORTERM CI DEBUG
     LS_COLORS BLOCK_SIZE BLOCKSIZE TIME_STYLE QUOTING_STYLE VERBOSE
     """
 )
+
+# A character set decides where a quote ends (in GBK the backslash of `"你\\"` is half a character), and
+# `LANGUAGE` is a path below the directory of translations.
+_LOCALES = ("LANG", "LC_")
+_PLAIN_LOCALE = re.compile(r"(?:C|POSIX|\w+\.(?:UTF-8|utf-?8))?", re.ASCII)
 
 
 def is_identifier(name: str) -> bool:
@@ -48,11 +55,16 @@ def is_identifier(name: str) -> bool:
     return name.isascii() and name.isidentifier()
 
 
-def is_dangerous(name: str) -> bool:
-    """Whether setting this variable can make a harmless command do something else."""
+def is_dangerous(name: str, value: str | None = None) -> bool:
+    """Whether setting this variable, to `value` if that is certain, can make a harmless command do something
+    else.
+    """
+    if name.startswith(_LOCALES):
+        return value is None or not _PLAIN_LOCALE.fullmatch(value)
     return name in _NAMES or name.startswith(_BEGINNINGS) or name.endswith(_ENDINGS)
 
 
-def may_be_exported(name: str) -> bool:
+def may_be_exported(name: str, value: str | None = None) -> bool:
     """Whether no program is known to act on this variable."""
-    return not is_dangerous(name) and (name in _EXPORTED or name.startswith("LC_") or name.islower())
+    known = name in _EXPORTED or name.startswith(_LOCALES) or name.islower()
+    return known and not is_dangerous(name, value)
