@@ -86,3 +86,15 @@ def test_a_task_s_budget_without_a_price_is_refused(project: Project) -> None:
     assert done.returncode == 2
     assert "scripted" in done.stderr
     assert batch.rows() == []
+
+
+def test_a_list_price_is_one(project: Project) -> None:
+    """No request is made: the budget is too little for any."""
+    make_repository(project.cwd)
+    batch = Batch(project, [TASK])
+    environ = {"ANTHROPIC_API_KEY": "sk-ant-1", "CODER_MODEL": "claude-sonnet-5-5"}
+    done = batch.run("", "--budget", "0.000001", env=environ)
+    assert "need a price" not in done.stderr
+    assert "too little for a further request" in done.stdout + done.stderr
+    done = batch.run("", "--budget", "1", env={**environ, "CODER_MODEL": "claude-opus-9"})
+    assert "need a price for claude-opus-9" in done.stderr

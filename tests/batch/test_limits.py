@@ -18,8 +18,10 @@ from coder.batch.inbox import MOST_WAITING, Inbox
 from coder.batch.job import Secrets
 from coder.batch.limits import Answer, Limits
 from coder.batch.local import LocalEngine
+from coder.config.provider import Provider
 from coder.config.schema import Price
 from coder.model.base import Chunk, ModelError, ModelRequest, TextDelta
+from coder.protocol.usage import Usage
 from coder.texts import Phrase
 
 
@@ -168,7 +170,7 @@ class Breaking:
 @pytest.mark.parametrize(("said", "spent"), [([], 0.0), (["a", "b"], 0.8)])
 def test_an_answer_that_breaks_off_counts_as_what_was_reserved(said: list[str], spent: float) -> None:
     sent: Any = Sent()
-    gate = Gate(sent, "p", {"m": Price(input=0.0, output=100.0)}, lambda _seconds: None)
+    gate = Gate(sent, Provider("p", "http://p"), {"m": Price(input=0.0, output=100.0)}, lambda _seconds: None)
     request = ModelRequest("m", [], max_output_tokens=8000, extra={"said": said})
 
     async def read() -> None:
@@ -183,6 +185,13 @@ def test_an_answer_that_breaks_off_counts_as_what_was_reserved(said: list[str], 
     assert inbox.limits.reserved == 0
 
 
+def test_what_goes_into_the_providers_cache_counts() -> None:
+    sent: Any = Sent()
+    gate = Gate(sent, Provider("p", "http://p"), {"m": Price(input=100.0)}, lambda _seconds: None)
+    gate.answered(1, "m", Usage(prompt=1_000_000, written=400_000))
+    assert [message.cost for message in sent.messages] == [110.0]
+
+
 def test_requests_that_wait_at_once_are_excused_once() -> None:
     class Pausing(Sent):
         async def ask(self, question: Ask) -> Permit:
@@ -191,7 +200,7 @@ def test_requests_that_wait_at_once_are_excused_once() -> None:
 
     channel: Any = Pausing()
     excused: list[float] = []
-    gate = Gate(channel, "p", {}, excused.append)
+    gate = Gate(channel, Provider("p", "http://p"), {}, excused.append)
 
     async def two() -> None:
         await asyncio.gather(gate.enter(ModelRequest("m", [])), gate.enter(ModelRequest("m", [])))

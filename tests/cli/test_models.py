@@ -32,6 +32,10 @@ def test_what_is_known_and_what_is_guessed(project: Project) -> None:
     assert (rows["unheard-of"]["window_known"], rows["unheard-of"]["price"]) == (False, None)
     claude = next(row for row in rows.values() if row["provider"] == "anthropic")
     assert (claude["wire"], claude["keeps_reasoning"]) == ("messages", True)
+    assert [row["model"] for row in rows.values() if row["listed"]] == ["claude-sonnet-5-5"]
+    assert claude["price"] == {"input": 2.0, "cached_input": 0.1, "output": 10.0, "cache_write": None}
+    assert "2 / 0.1 / 10" in shown
+    assert "list prices of 2026-11" in shown
     assert "gpt-5.5 *" in shown
     assert "2 / 0.2 / 8" in shown
     assert "128000?" in shown

@@ -63,6 +63,7 @@ HEAVY = {
         "readline",
         "curses",
     ),
+    "tables of ours": ("coder.config.list_prices",),
     "servers'": ("mcp", "acp", "pydantic", "anyio", "xllamacpp"),
     "of Python": (
         *("json", "http", "urllib.request", "email", "xml", "html", "difflib", "dataclasses", "tempfile"),

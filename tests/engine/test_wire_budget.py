@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from coder.config import list_prices
 from coder.protocol.events import CommandDone, Failed, Notice, StateChanged, TurnEnded
 from coder.protocol.ops import Cancel, UserInput
 from coder.protocol.usage import Usage
@@ -89,6 +91,83 @@ def test_what_goes_into_the_providers_cache_costs_more(
     tokens = answer["meta"]["tokens"]
     assert (tokens["prompt"], tokens["cached"], tokens["written"]) == (1_000, 600, 300)
     cost = (100 * 10 + 300 * price + 600 * 1 + tokens["completion"] * 20) / 1e6
+    assert answer["meta"]["cost_usd"] == pytest.approx(cost)
+
+
+@pytest.fixture
+def vendor(monkeypatch: pytest.MonkeyPatch) -> Iterator[Chaos]:
+    """A server at an address that the list prices are for."""
+    with Chaos([{"text": "a", "usage": usage(1_000, 10, cached=900)}] * 3) as server:
+        monkeypatch.setitem(list_prices._TABLE, server.url, {"gpt-5.5": (5, 0.5, 30)})
+        yield server
+
+
+def test_list_prices_count_where_the_vendors_own_api_is_asked(project: Project, vendor: Chaos) -> None:
+    driver = drive(project, vendor.url, ["hi", "/status", "/budget"], model="gpt-5.5")
+    (answer,) = project.of_type("assistant")
+    cost = (100 * 5 + 900 * 0.5 + 10 * 30) / 1e6
+    assert answer["meta"]["cost_usd"] == pytest.approx(cost)
+    for done in of(driver.seen, CommandDone):
+        assert f"{cost:.4f} USD spent, no budget set. By list prices of 2026-11" in " ".join(
+            done.text.split("\n")
+        )
+
+
+def test_a_budget_holds_with_list_prices(project: Project, vendor: Chaos) -> None:
+    project.configure(budget={"max_usd": 0.03})
+    driver = drive(project, vendor.url, ["/budget", words(6_000)], model="gpt-5.5")
+    assert not of(driver.seen, Notice)
+    assert of(driver.seen, Failed)[0].code == "budget"
+    assert vendor.chats == []
+
+
+@pytest.mark.parametrize("prices", [{"gpt-5.5": PRICE}, {"gpt": PRICE}])
+def test_the_persons_price_comes_before_the_list(
+    project: Project, vendor: Chaos, prices: dict[str, Any]
+) -> None:
+    project.configure(budget={"prices": prices})
+    driver = drive(project, vendor.url, ["hi", "/status"], model="gpt-5.5")
+    (answer,) = project.of_type("assistant")
+    assert answer["meta"]["cost_usd"] == pytest.approx((100 * 10 + 900 * 1 + 10 * 20) / 1e6)
+    assert "list prices" not in of(driver.seen, CommandDone)[0].text
+
+
+def test_another_server_with_a_model_of_that_name_has_no_list_price(project: Project) -> None:
+    driver = play(project, [{"text": "a", "usage": usage(1_000)}], ["hi", "/status"], model="gpt-5.5")
+    (answer,) = project.of_type("assistant")
+    assert "cost_usd" not in answer["meta"]
+    assert "not counting gpt-5.5 (no price in budget.prices)" in of(driver.seen, CommandDone)[0].text
+
+
+@pytest.mark.parametrize(
+    ("wire", "counted"),
+    [
+        (
+            "chat",
+            {
+                "prompt_tokens": 1_000,
+                "prompt_tokens_details": {"cached_tokens": 600, "cache_write_tokens": 300},
+            },
+        ),
+        (
+            "responses",
+            {
+                "input_tokens": 1_000,
+                "input_tokens_details": {"cached_tokens": 600, "cache_write_tokens": 300},
+            },
+        ),
+    ],
+)
+def test_what_goes_into_openais_cache_costs_more(
+    project: Project, wire: str, counted: dict[str, Any]
+) -> None:
+    project.configure(budget={"prices": {"gpt": PRICE}}, provider={"wire": wire})
+    with Chaos([{"text": "a", "usage": counted}], wire=wire) as server:
+        drive(project, server.url, ["hi"], model="gpt-6-sol")
+    (answer,) = project.of_type("assistant")
+    tokens = answer["meta"]["tokens"]
+    assert (tokens["prompt"], tokens["cached"], tokens["written"]) == (1_000, 600, 300)
+    cost = (100 * 10 + 300 * 12.5 + 600 * 1 + tokens["completion"] * 20) / 1e6
     assert answer["meta"]["cost_usd"] == pytest.approx(cost)
 
 

@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 import msgspec
 
 from coder.batch.channel import Answered, Ask, Failed, TaskChannel, Throttled
+from coder.config.provider import Provider
 from coder.config.schema import Price, price_of
 from coder.model.base import ChatModel, Chunk, Completed, ModelError, ModelRequest, closing
 from coder.protocol.usage import Usage
@@ -17,7 +18,6 @@ from coder.texts import Phrase
 
 _BYTES_PER_TOKEN = 3  # low, so that what is reserved is rather too much
 _ANSWER_TOKENS = 4096  # reserved for an answer where no length is set
-_MILLION = 1_000_000
 
 
 class Gate:
@@ -25,10 +25,15 @@ class Gate:
     is about to wait, which are no part of its time limit."""
 
     def __init__(
-        self, channel: TaskChannel, provider: str, prices: Mapping[str, Price], waits: Callable[[float], None]
+        self,
+        channel: TaskChannel,
+        provider: Provider,
+        prices: Mapping[str, Price],
+        waits: Callable[[float], None],
     ) -> None:
         self._channel = channel
-        self._provider = provider
+        self._provider = provider.name
+        self._base_url = provider.base_url
         self._prices = prices
         self._waits = waits
         self._waits_until = 0.0
@@ -71,16 +76,20 @@ class Gate:
         self._channel.send(Failed(number))
 
     def _reserve(self, request: ModelRequest) -> float:
-        price = price_of(self._prices, request.model)
-        if price is None:
-            return 0.0
         size = len(msgspec.json.encode(request.messages)) + len(msgspec.json.encode(request.tools))
+        prompt = size // _BYTES_PER_TOKEN
+        price = self._price(request.model, prompt)
         answer = request.max_output_tokens or _ANSWER_TOKENS
-        return (size / _BYTES_PER_TOKEN * price.input + answer * price.output) / _MILLION
+        return 0.0 if price is None else price.cost(prompt, answer)
 
     def _cost(self, model: str, usage: Usage) -> float:
-        price = price_of(self._prices, model)
-        return 0.0 if price is None else price.cost(usage.prompt, usage.completion, usage.cached)
+        price = self._price(model, usage.prompt)
+        if price is None:
+            return 0.0
+        return price.cost(usage.prompt, usage.completion, usage.cached, usage.written)
+
+    def _price(self, model: str, prompt: int) -> Price | None:
+        return price_of(self._prices, model, self._base_url, prompt)
 
 
 class GatedModel:

@@ -307,7 +307,7 @@ class Attempt:
         provider = await with_model_named(self._provider)
         config = self._read.loaded.config
         limit = asyncio.timeout(None)
-        gate = Gate(self._channel, provider.name, config.budget.prices, partial(_extend, limit))
+        gate = Gate(self._channel, provider, config.budget.prices, partial(_extend, limit))
         options = msgspec.structs.replace(self._options(), around_wire=gate.around)
         read = self._read
         engine = Engine(lambda emit: open_agent(options, read, provider, emit))

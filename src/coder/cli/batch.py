@@ -145,7 +145,7 @@ def _batch(chosen: argparse.Namespace) -> int:
         counted = {name or provider.model for name in tasks.counted}
         if chosen.budget is not None:
             counted |= {provider.model, *tasks.models}
-        _refuse_unpriced(settings.loaded.config, counted)
+        _refuse_unpriced(options, settings.loaded.config, counted)
         with closing(OutputDirectory(chosen.out)) as out:
             if (out.path / "results.jsonl").stat().st_size and not (chosen.resume or chosen.retry):
                 raise UsageError("batch.has_results", directory=chosen.out)
@@ -176,13 +176,16 @@ def _settings(chosen: argparse.Namespace) -> tuple[Options, Settings]:
     return options, read_settings(options)
 
 
-def _refuse_unpriced(config: Config, models: set[str]) -> None:
+def _refuse_unpriced(options: Options, config: Config, models: set[str]) -> None:
     """A budget that cannot count is none."""
-    if "auto" in models:
-        models = {*models, config.routing.fast, config.routing.strong} - {"auto", ""}
-    missing = sorted(model for model in models if price_of(config.budget.prices, model) is None)
+    missing = set()
+    for model in models:
+        one = replace(options, model=model)
+        base_url = provider_of(one, read_settings(one)).base_url
+        asked = {config.routing.fast, config.routing.strong} - {""} if model == "auto" else {model}
+        missing |= {name for name in asked if price_of(config.budget.prices, name, base_url) is None}
     if missing:
-        raise UsageError("batch.no_price", models=", ".join(name or "(default)" for name in missing))
+        raise UsageError("batch.no_price", models=", ".join(name or "(default)" for name in sorted(missing)))
 
 
 def _rates(words: list[str]) -> dict[str, int]:

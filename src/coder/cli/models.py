@@ -10,6 +10,7 @@ import msgspec
 
 from coder.cli.common import columns, parser_for, settings_from
 from coder.cli.errors import Exit
+from coder.config.list_prices import READ
 from coder.config.models import context_window_of, dialect_of, sees_images, window_for
 from coder.config.provider import KNOWN, Provider, resolve_provider, wire_of
 from coder.config.schema import Config, Price, price_of
@@ -21,8 +22,9 @@ _REACH_SECONDS = 5
 
 
 class Row(msgspec.Struct, frozen=True):
-    """A model of a provider. `in_use`: it answers now. Not `window_known`: the window is a guess. `images`
-    None: not known, they are tried."""
+    """A model of a provider. `in_use`: it answers now. Not `window_known`: the window is a guess. `listed`:
+    the price is the vendor's list price, of prompts that are not long. `images` None: not known, they are
+    tried."""
 
     provider: str
     model: str
@@ -31,6 +33,7 @@ class Row(msgspec.Struct, frozen=True):
     context_window: int
     window_known: bool
     price: Price | None
+    listed: bool
     dialect: str
     keeps_reasoning: bool
     images: bool | None
@@ -83,6 +86,7 @@ def _row(settings: Settings, provider: Provider, model: str, in_use: bool) -> Ro
     own = config.provider.models.get(model)
     told = config.runtime.context_window or (own.context_window if own else None)
     wire = wire_of(provider, model)
+    prices = config.budget.prices
     return Row(
         provider=provider.name,
         model=model,
@@ -90,7 +94,8 @@ def _row(settings: Settings, provider: Provider, model: str, in_use: bool) -> Ro
         wire=wire,
         context_window=window_for(config, model),
         window_known=bool(told or context_window_of(model)),
-        price=price_of(config.budget.prices, model),
+        price=(price := price_of(prices, model, provider.base_url)),
+        listed=price is not None and price_of(prices, model, "") is None,
         dialect=dialect_of(config, settings.home, provider.base_url, model),
         keeps_reasoning=wire != "chat",
         images=sees_images(config, model),
@@ -116,6 +121,8 @@ def _table(rows: list[Row], settings: Settings) -> Iterator[str]:
     yield from columns([head, *cells])
     if not all(row.window_known for row in rows):
         yield say("cli.models.guessed", window=next(r.context_window for r in rows if not r.window_known))
+    if any(row.listed for row in rows):
+        yield say("cli.models.listed", month=READ)
     if unpriced := next((row.model for row in rows if row.price is None), ""):
         yield say("cli.models.no_price", model=unpriced, file=settings.home / "config.json")
 

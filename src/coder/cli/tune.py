@@ -15,9 +15,9 @@ from coder.cli.errors import Exit, UsageError, complain
 from coder.cli.tuning.run import Named, Outcome, run_task
 from coder.cli.tuning.tasks import TASKS, Task
 from coder.config.provider import Provider
-from coder.config.schema import Config, Dialect, ToolSet
+from coder.config.schema import Config, Dialect, ToolSet, price_of
 from coder.config.user_file import set_in_user_file
-from coder.engine.setup import Options, Settings, cost_of, model_in, provider_of, with_model_named
+from coder.engine.setup import Options, Settings, model_in, provider_of, with_model_named
 from coder.model.base import ChatModel, ModelError
 from coder.model.probe import probe_window
 from coder.terminal.ask.question import ask_at_start
@@ -150,7 +150,7 @@ async def _tried(
             _progress(_line(variant, at, len(tasks), outcome, settings.texts))
     finally:
         await model.close()
-    return _sum(variant, outcomes, settings.loaded.config, provider.model)
+    return _sum(variant, outcomes, settings.loaded.config, provider)
 
 
 def _line(variant: Variant, at: int, total: int, outcome: Outcome, texts: Texts) -> str:
@@ -159,8 +159,10 @@ def _line(variant: Variant, at: int, total: int, outcome: Outcome, texts: Texts)
     return f"{variant.name}  {at}/{total}  {outcome.task}  {mark}  {outcome.seconds:.1f} s{tail}"
 
 
-def _sum(variant: Variant, outcomes: list[Outcome], config: Config, model: str) -> Sum:
-    costs = [cost_of(config, model, outcome.usage) for outcome in outcomes]
+def _sum(variant: Variant, outcomes: list[Outcome], config: Config, provider: Provider) -> Sum:
+    price = price_of(config.budget.prices, provider.model, provider.base_url)
+    used = [outcome.usage for outcome in outcomes]
+    costs = [price.cost(one.prompt, one.completion, one.cached, one.written) for one in used] if price else []
     return Sum(
         variant=variant.name,
         done=sum(outcome.done for outcome in outcomes),
@@ -168,7 +170,7 @@ def _sum(variant: Variant, outcomes: list[Outcome], config: Config, model: str) 
         steps=sum(outcome.steps for outcome in outcomes),
         tokens=sum(outcome.usage.total for outcome in outcomes),
         seconds=round(sum(outcome.seconds for outcome in outcomes), 1),
-        cost=None if None in costs else sum(cost or 0.0 for cost in costs),
+        cost=None if price is None else sum(costs),
         outcomes=outcomes,
     )
 

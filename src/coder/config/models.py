@@ -35,6 +35,7 @@ _KNOWN: Final[dict[str, tuple[str, int | None]]] = {
     "codellama": ("codellama", 16_384),
     "codestral": ("mistral_v3", 256_000),
     "deepseek": ("deepseek_v3", 128_000),
+    "deepseek-flash": ("deepseek_v3", 1_000_000),
     "deepseek-v4": ("deepseek_v3", 1_000_000),
     "devstral": ("mistral_v3", 131_072),
     "gemini": ("gemma3", 1_048_576),
@@ -65,9 +66,15 @@ _KNOWN: Final[dict[str, tuple[str, int | None]]] = {
     "gpt-5.4-mini": ("o200k_base", 400_000),
     "gpt-5.4-nano": ("o200k_base", 400_000),
     "gpt-5.5": ("o200k_base", 1_050_000),
+    "gpt-5.6": ("o200k_base", 1_050_000),
+    "gpt-6": ("o200k_base", 1_050_000),
     "gpt-oss": ("o200k_harmony", 131_072),
     "grok": ("o200k_base", 131_072),
     "grok-4": ("o200k_base", 256_000),
+    "grok-4.3": ("o200k_base", 1_000_000),
+    "grok-4.5": ("o200k_base", 500_000),
+    "grok-4.6": ("o200k_base", 500_000),
+    "grok-4.7": ("o200k_base", 500_000),
     "grok-code": ("o200k_base", 256_000),
     "kimi": ("kimi_k2", 131_072),
     "kimi-k2-0905": ("kimi_k2", 262_144),
@@ -118,10 +125,10 @@ _KNOWN: Final[dict[str, tuple[str, int | None]]] = {
 # Of the models above those that see, by their beginnings, and the exceptions.
 # fmt: off
 _SEE: Final = (
-    "chatgpt", "claude", "gemini", "gemma-3", "gemma-4", "gemma3", "gemma4", "gpt-4-turbo", "gpt-4.1",
-    "gpt-4.5", "gpt-4o", "gpt-5", "grok-4", "kimi-k2.5", "kimi-k2.6", "kimi-k3", "kimi-latest", "llama-4",
-    "llama4", "magistral", "ministral-3", "mistral-large-3", "mistral-medium", "mistral-small", "o1", "o3",
-    "o4", "qwen3.5", "qwen3.6",
+    "chatgpt", "claude", "deepseek-flash", "gemini", "gemma-3", "gemma-4", "gemma3", "gemma4",
+    "gpt-4-turbo", "gpt-4.1", "gpt-4.5", "gpt-4o", "gpt-5", "gpt-6", "grok-4", "kimi-k2.5", "kimi-k2.6",
+    "kimi-k3", "kimi-latest", "llama-4", "llama4", "magistral", "ministral-3", "mistral-large-3",
+    "mistral-medium", "mistral-small", "o1", "o3", "o4", "qwen3.5", "qwen3.6",
 )
 _BLIND: Final = (
     "claude-2", "claude-instant", "gemma-3-1b", "gemma-3-270m", "gemma3:1b", "gemma3:270m",

@@ -157,7 +157,8 @@ class SandboxSection(Section, frozen=True):
 
 class Price(Section, frozen=True):
     """USD per million tokens. `cached_input` unset: as `input`. `cache_write` unset: 1.25 times `input`, as
-    Anthropic asks; others do not count what they put into their cache."""
+    Anthropic and OpenAI ask; others do not count what they put into their cache. Without an own price, models
+    that the vendor's own API serves have its list price, as `coder models` shows."""
 
     input: Usd = 0.0
     cached_input: Usd | None = None
@@ -174,12 +175,16 @@ class Price(Section, frozen=True):
         return (plain + cached * read_price + written * write_price + completion * self.output) / 1_000_000
 
 
-def price_of(prices: Mapping[str, Price], model: str) -> Price | None:
-    """By the model's exact name, else by the longest prefix of it."""
-    if model in prices:
-        return prices[model]
+def price_of(prices: Mapping[str, Price], model: str, base_url: str, prompt: int = 0) -> Price | None:
+    """By the model's exact name, else by the longest prefix of it, else the list price of the vendor, where
+    `base_url` is its own. `prompt`: the tokens of the request, since long ones may cost more."""
     fitting = [name for name in prices if model.startswith(name)]
-    return prices[max(fitting, key=len)] if fitting else None
+    if fitting:
+        return prices[max(fitting, key=len)]
+    from coder.config.list_prices import list_price
+
+    listed = list_price(base_url, model)
+    return listed.at(prompt) if listed is not None else None
 
 
 class BudgetSection(Section, frozen=True):

@@ -215,6 +215,12 @@ class Agent:
         child.mcp, child.git_state, child.ide = None, None, None
         return child
 
+    def address_of(self, model: str) -> str:
+        """Where a model is asked; empty where the model was handed in."""
+        if self._others is not None:
+            return self._others.provider_of(model).base_url
+        return self._providers[0].base_url if self._providers is not None else ""
+
     def emit(self, event: AnyEvent) -> None:
         self.front.emit(event)
 

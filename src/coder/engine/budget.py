@@ -1,8 +1,8 @@
-"""Cost of a session by the person's price table, and its limit."""
+"""Cost of a session by the person's prices or list prices, and its limit."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from coder.config.schema import BudgetSection, Price, price_of
@@ -12,10 +12,12 @@ _MILLION = 1_000_000
 
 
 class Budget:
-    """Money spent and its limit. Prices match a model's exact name, then a prefix."""
+    """Money spent and its limit. `address_of` says where a model is asked, which decides whether the vendor's
+    list price is what it costs."""
 
-    def __init__(self, settings: BudgetSection) -> None:
+    def __init__(self, settings: BudgetSection, address_of: Callable[[str], str]) -> None:
         self.prices: Mapping[str, Price] = settings.prices
+        self.address_of = address_of
         self.limit = settings.max_usd
         self.warn_at = settings.warn_at
         self.spent = 0.0
@@ -23,12 +25,16 @@ class Budget:
         self.told_of: set[str] = set()  # models without a price, once reported
         self._waiting = 0.0  # reserved for concurrent requests (subagents)
 
-    def price_of(self, model: str) -> Price | None:
-        return price_of(self.prices, model)
+    def price_of(self, model: str, prompt: int = 0) -> Price | None:
+        return price_of(self.prices, model, self.address_of(model), prompt)
+
+    def is_listed(self, model: str) -> bool:
+        """Whether its price is none of the person's."""
+        return price_of(self.prices, model, "") is None and self.price_of(model) is not None
 
     def cost(self, model: str, usage: Usage) -> float | None:
         """None where the model has no price."""
-        price = self.price_of(model)
+        price = self.price_of(model, usage.prompt)
         if price is None:
             return None
         return price.cost(usage.prompt, usage.completion, usage.cached, usage.written)
@@ -41,15 +47,16 @@ class Budget:
     def would_pass(self, model: str, prompt_tokens: int) -> bool:
         """Whether a prompt of that size could exceed the limit. The answer's length is unknown, so the prompt
         alone counts, at the uncached price."""
-        price = self.price_of(model)
+        price = self.price_of(model, prompt_tokens)
         if self.limit is None or price is None:
             return False
         return self.spent + self._waiting + prompt_tokens * price.input / _MILLION > self.limit
 
     @contextmanager
     def waiting_for(self, model: str, prompt_tokens: int) -> Iterator[None]:
-        """Reserve the price of a request while it runs."""
-        price = self.price_of(model)
+        """Reserve the price of a request while it runs. Without a limit no price is looked for: the list is
+        not loaded before the first answer has come."""
+        price = self.price_of(model, prompt_tokens) if self.limit is not None else None
         amount = prompt_tokens * price.input / _MILLION if price is not None else 0.0
         self._waiting += amount
         try:

@@ -48,7 +48,6 @@ from coder.policy.decide import preset_gives
 from coder.policy.workspace import DirectoryWorkspace
 from coder.process.hardening import keep_secret
 from coder.protocol.events import AnyEvent, Notice
-from coder.protocol.usage import Usage
 from coder.record.sinks import HistorySink
 from coder.record.store import SessionStore
 from coder.texts import Joined, Phrase, Said, Texts, pick_language
@@ -218,13 +217,6 @@ def model_in(provider: Provider, settings: Settings, options: Options, dialect: 
     config = settings.loaded.config
     own = msgspec.structs.replace(config.provider, dialect=dialect, models={})
     return _model_of(provider, settings, msgspec.structs.replace(config, provider=own), options)
-
-
-def cost_of(config: Config, model: str, usage: Usage) -> float | None:
-    """In USD; None if the model has no price."""
-    from coder.engine.budget import Budget
-
-    return Budget(config.budget).cost(model, usage)
 
 
 def _few_tools(config: Config, provider: Provider) -> bool:

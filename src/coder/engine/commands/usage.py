@@ -93,14 +93,24 @@ def budget_text(agent: Agent, args: str) -> tuple[Said, bool]:
 def budget_lines(agent: Agent) -> list[Phrase]:
     budget, spent = agent.session.budget, f"{agent.session.budget.spent:.4f}"
     unpriced = _without_price(agent)
+    listed = _listed(agent)
     if budget.limit is None and unpriced:
-        return [Phrase("budget.unpriced", spent=spent, models=", ".join(unpriced))]
+        return [Phrase("budget.unpriced", spent=spent, models=", ".join(unpriced)), *listed]
     if budget.limit is None:
-        return [Phrase("budget.none", spent=spent)]
+        return [Phrase("budget.none", spent=spent), *listed]
     # A limit that cannot be kept is worth a line at once, and not only with the next turn.
     budget.told_of.update(unpriced)
     told = [Phrase("budget.no_price", model=model) for model in unpriced]
-    return [Phrase("budget.state", spent=spent, limit=f"{budget.limit:.2f}"), *told]
+    return [Phrase("budget.state", spent=spent, limit=f"{budget.limit:.2f}"), *listed, *told]
+
+
+def _listed(agent: Agent) -> list[Phrase]:
+    """Said where a model in use is counted by its list price."""
+    if not any(map(agent.session.budget.is_listed, _in_use(agent))):
+        return []
+    from coder.config.list_prices import READ
+
+    return [Phrase("budget.listed", month=READ)]
 
 
 def _without_price(agent: Agent) -> list[str]:

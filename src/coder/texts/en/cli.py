@@ -33,6 +33,10 @@ TEXTS: dict[str, str] = {
     "cli.models.dialect": "dialect",
     "cli.models.guessed": "?: not known; {window} is a guess. Set provider.models.NAME.context_window.",
     "cli.models.images": "images",
+    "cli.models.listed": (
+        "Prices that you have not set are list prices of {month}, where a long prompt may cost more; "
+        "budget.prices overrides them."
+    ),
     "cli.models.model": "model",
     "cli.models.no_price": (
         '–: no price, so no cost is counted. Set USD per million tokens: {{"budget": {{"prices": '

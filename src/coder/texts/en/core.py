@@ -226,6 +226,7 @@ TEXTS: dict[str, str] = {
     # policy: secrets
     "budget.bad": "{text} is not an amount; say for example /budget 2.00, or /budget off.",
     "budget.not_set": "Not set: there is no price for {models} in budget.prices, so nothing can be counted.",
+    "budget.listed": "By list prices of {month}; budget.prices overrides them.",
     "budget.none": "{spent} USD spent, no budget set.",
     "budget.unpriced": "{spent} USD spent, not counting {models} (no price in budget.prices). No budget set.",
     "budget.state": "{spent} of {limit} USD spent.",

@@ -33,6 +33,9 @@ TEXTS: dict[str, str] = {
     "cli.models.dialect": "调用格式",
     "cli.models.guessed": "?：不了解该模型，{window} 为猜测；可用 provider.models.NAME.context_window 设置。",
     "cli.models.images": "看图",
+    "cli.models.listed": (
+        "未自行设置的价格是 {month} 的公开标价，长提示词可能更贵；可用 budget.prices 覆盖。"
+    ),
     "cli.models.model": "模型",
     "cli.models.no_price": (
         '–：没有价格，因此不计费用。在 {file} 中设置每百万 token 的美元价格：{{"budget": {{"prices": '

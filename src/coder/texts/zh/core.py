@@ -189,6 +189,7 @@ TEXTS: dict[str, str] = {
     "budget.bad": "{text} 不是金额；例如 /budget 2.00，或 /budget off。",
     "budget.not_set": "未设置：budget.prices 中没有 {models} 的价格，无法计算费用。",
     "budget.none": "已用 {spent} 美元，未设预算。",
+    "budget.listed": "按 {month} 的公开标价计算；可用 budget.prices 覆盖。",
     "budget.unpriced": "已用 {spent} 美元，不含 {models}（budget.prices 中没有价格）。未设预算。",
     "budget.state": "已用 {spent} / {limit} 美元。",
     "loop.bad": "{text} 既不是 on 也不是 off。",

@@ -187,7 +187,7 @@ def read_usage(usage: dict[str, Any]) -> Usage:
     prompt = prompt or count(usage, "input_tokens")
     completion = completion or count(usage, "output_tokens")
     details = usage.get("prompt_tokens_details")
-    cached = count(details, "cached_tokens") if isinstance(details, dict) else 0
+    cached = count(details, "cached_tokens")
     cached = cached or count(usage, "prompt_cache_hit_tokens") or count(usage, "cached_tokens")
     return Usage(
         prompt=prompt,
@@ -195,6 +195,7 @@ def read_usage(usage: dict[str, Any]) -> Usage:
         total=count(usage, "total_tokens") or prompt + completion,
         cached=min(cached, prompt),  # some servers count more than they were sent
         source="provider",
+        written=min(count(details, "cache_write_tokens"), prompt),
     )
 
 

@@ -155,6 +155,8 @@ class ResponseStream(AnswerStream):
 
 def _usage(usage: dict[str, Any]) -> Usage:
     prompt, completion = count(usage, "input_tokens"), count(usage, "output_tokens")
-    cached = min(prompt, count(usage.get("input_tokens_details"), "cached_tokens"))
+    details = usage.get("input_tokens_details")
+    cached = min(prompt, count(details, "cached_tokens"))
+    written = min(prompt, count(details, "cache_write_tokens"))
     total = count(usage, "total_tokens") or prompt + completion
-    return Usage(prompt, completion, total, cached, "provider")
+    return Usage(prompt, completion, total, cached, "provider", written)
