@@ -282,6 +282,66 @@ def test_no_hunk_at_all_is_a_no_with_every_reason(project: Project) -> None:
     assert all(f"reason {number}" in told for number in (1, 2, 3))
 
 
+def test_a_hunk_is_split_into_its_runs_of_changed_lines(project: Project) -> None:
+    steps = rewrite(project)
+    near = OLD.replace("line 3\n", "third\n").replace("line 7\n", "").replace("line 28\n", "last\n")
+    steps[1]["calls"][0]["arguments"]["content"] = near
+    with ScriptedServer(steps) as server, Terminal(project, server.url) as terminal:
+        hunk_by_hunk(terminal)
+        terminal.until(lambda: terminal.screen.endswith("Part 1 of 2?"))
+        assert says(terminal, "b back to the whole · s split")
+        terminal.type("s")
+        terminal.until("→ split into 2 parts")
+        asked_about_hunk(terminal, 1)
+        shown = terminal.text.rpartition("→ split into 2 parts")[2]
+        assert "+ third" in shown
+        assert "- line 7" not in shown
+        assert "s split" not in shown
+        terminal.type("n")
+        terminal.until(lambda: terminal.screen.endswith("No, because …"))
+        terminal.type("three stays" + ENTER)
+        for number in (2, 3):
+            asked_about_hunk(terminal, number)
+            terminal.type("y")
+        terminal.until("finished")
+        terminal.until_idle()
+        taken = near.replace("third\n", "line 3\n")
+        assert (project.cwd / "a.txt").read_text(encoding="utf-8") == taken
+    told = "Hunk 1 of 3 (a.txt @@ -1,5 +1,5 @@) was refused by the person: three stays"
+    assert told in last_result(server)
+
+
+def test_a_review_splits_a_hunk(project: Project) -> None:
+    steps = rewrite(project)
+    near = OLD.replace("line 3\n", "third\n").replace("line 7\n", "").replace("line 28\n", "last\n")
+    steps[1]["calls"][0]["arguments"]["content"] = near
+    with ScriptedServer(steps) as server, Terminal(project, server.url, "--mode", "auto-edit") as terminal:
+        terminal.until_idle()
+        terminal.send("go")
+        terminal.until("finished")
+        terminal.until_idle()
+        terminal.send("/diff review")
+        terminal.until(lambda: terminal.screen.endswith("Part 1 of 2?"))
+        assert says(terminal, "d done, keep the rest · s split")
+        terminal.type("s")
+        asked_about_hunk(terminal, 1)
+        terminal.type("y")
+        asked_about_hunk(terminal, 2)
+        terminal.type("n")
+        terminal.until(lambda: "because …" in terminal.screen.splitlines()[-1])
+        terminal.type(ENTER)
+        asked_about_hunk(terminal, 3)
+        terminal.type("y")
+        terminal.until("2 of 3 parts kept")
+        terminal.until_idle()
+        kept = near.replace("line 6\n", "line 6\nline 7\n")
+        assert (project.cwd / "a.txt").read_text(encoding="utf-8") == kept
+        terminal.send("/redo")
+        terminal.until("Did the parts that were taken back again")
+        terminal.until_idle()
+        assert (project.cwd / "a.txt").read_text(encoding="utf-8") == near
+
+
 def test_an_undo_takes_back_what_was_taken(project: Project) -> None:
     with ScriptedServer(rewrite(project)) as server, Terminal(project, server.url) as terminal:
         hunk_by_hunk(terminal)

@@ -18,7 +18,8 @@ from coder.protocol.events import ApprovalRequested, CommandDone
 from coder.protocol.ops import ApprovalReply
 from coder.record.undo.apply import apply_steps
 from coder.record.undo.journal import REVIEWS, UndoJournal
-from coder.tools.text.hunks import diff_of, hunks_of
+from coder.tools.text.diff import unified
+from coder.tools.text.hunks import Review, diff_of, hunks_of
 from kit import ScriptedServer
 from kit.driving import Driver, Project
 
@@ -223,7 +224,7 @@ def test_laws(edits: list[tuple[int, int]], person: list[int], turn: int, data: 
         last = after[turn or max(after)]
         changed = [slot for slot in range(SLOTS) if old[slot] != last[slot]]
         chosen = data.draw(st.sets(st.sampled_from(file.places), min_size=1))
-        outcome = journal.take_back([(file, sorted(chosen))])
+        outcome = journal.take_back([(file, dict.fromkeys(chosen))])
         spots = [changed[place] for place in chosen]
         if any(slots[spot] not in (last[spot], old[spot]) for spot in spots):
             assert outcome.conflicts == [str(path)]
@@ -238,6 +239,38 @@ def test_laws(edits: list[tuple[int, int]], person: list[int], turn: int, data: 
         assert UndoJournal(journal.directory).redo().turn == outcome.turn
         assert world(root) == start
         assert UndoJournal(journal.directory).redo().turn == 0
+
+
+@given(st.data())
+def test_what_is_taken_of_the_pieces_of_a_hunk_is_what_is_kept(data: st.DataObject) -> None:
+    """Pieces make up their hunk; those that are left are unchanged lines of it."""
+    line = st.sampled_from("abcd")
+    old = data.draw(st.lists(line, max_size=12))
+    new = data.draw(st.lists(line, max_size=12))
+    ends = [data.draw(st.sampled_from(["", "\n"])) for _ in range(2)]
+    texts = ["\n".join(side) + (end if side else "") for side, end in zip((old, new), ends, strict=True)]
+    diff = unified(texts[0], texts[1], "a/f", "b/f").text(1000)
+    review = Review(diff)
+    event = ApprovalRequested("id", "call", "write", diff, "diff", [], can_always=False)
+    hunks = list(review.hunks)
+    choices: list[list[bool]] = []
+    for hunk in hunks:
+        assert [row for piece in hunk.pieces() for row in piece.body] == hunk.body
+        choices.append([data.draw(st.booleans()) for _ in range(review.split())])
+        for taken in choices[-1]:
+            if taken:
+                review.take()
+            else:
+                review.leave("")
+    reply = review.reply(event)
+    kept = {hunk.start: hunk for hunk in hunks_of(reply.amended)}
+    for hunk, chosen in zip(hunks, choices, strict=True):
+        if all(map(all, choices)):
+            assert (reply.answer, reply.amended) == ("yes", "")
+        elif not any(chosen):
+            assert hunk.start not in kept
+        else:
+            assert hunk.kept_runs(kept[hunk.start]) == chosen
 
 
 @pytest.mark.parametrize("action", ["undo", "redo"])
@@ -261,7 +294,7 @@ def test_one_that_was_cut_off_is_completed_or_taken_back(
     monkeypatch.setattr("coder.record.undo.journal.apply_steps", dies)
     (file,), _ = journal.hunks(0, lambda path: path.name)
     with pytest.raises(KeyboardInterrupt):
-        journal.take_back([(file, [1])])
+        journal.take_back([(file, {1: None})])
     monkeypatch.undo()
     again = UndoJournal(journal.directory)
     outcome = again.undo() if action == "undo" else again.redo()

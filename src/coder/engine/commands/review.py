@@ -1,7 +1,8 @@
 """`/diff review [turn N]`: go through the hunks of the session or of a turn, and keep or take back each.
 
 The question is an approval about a diff (`tool` `review`): `yes` keeps all of it, with `amended` those
-hunks alone; `no` takes all of it back. A cancel changes nothing, and `/redo` does again what was taken back.
+hunks alone, or runs of changed lines of them; `no` takes all of it back. A cancel changes nothing, and
+`/redo` does again what was taken back.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from coder.engine.approval import ask_about_diff
 from coder.engine.commands.modes import Reply
 from coder.engine.commands.undo import keep_outcome, outcome_lines
 from coder.protocol.ops import ApprovalReply
-from coder.record.undo.hunks import FileHunks
+from coder.record.undo.hunks import FileHunks, Places
 from coder.record.undo.journal import UndoOutcome
 from coder.texts import Joined, Phrase
 from coder.tools.text.hunks import Hunk, diff_of, hunks_of
@@ -49,29 +50,31 @@ async def review_command(agent: Agent, args: str) -> Reply:
     return await _take_back(agent, parts, names, len(hunks), reply.reason)
 
 
-def _taken_back(files: list[FileHunks], reply: ApprovalReply) -> list[tuple[FileHunks, list[int]]]:
-    """Of each file the places of the hunks that the person does not keep."""
+def _taken_back(files: list[FileHunks], reply: ApprovalReply) -> list[tuple[FileHunks, Places]]:
+    """Of each file the places of the hunks that the person does not keep, or not whole."""
     if reply.answer != "no" and not reply.amended:
         return []
-    kept = [(hunk.names, hunk.text) for hunk in hunks_of(reply.amended)] if reply.answer != "no" else []
-    found = []
+    amended = hunks_of(reply.amended) if reply.answer != "no" else []
+    kept = {(hunk.names, hunk.start): hunk for hunk in amended}
+    found: list[tuple[FileHunks, Places]] = []
     for file in files:
-        places = [
-            place
-            for place, hunk in zip(file.places, file.hunks, strict=True)
-            if (hunk.names, hunk.text) not in kept
-        ]
+        places: dict[int, list[int] | None] = {}
+        for place, hunk in zip(file.places, file.hunks, strict=True):
+            own = kept.get((hunk.names, hunk.start))
+            if own is None or own.text != hunk.text:
+                runs = hunk.kept_runs(own) if own is not None else []
+                places[place] = [at for at, has in enumerate(runs) if not has] if any(runs) else None
         if places:
             found.append((file, places))
     return found
 
 
-def _at(file: FileHunks, places: list[int]) -> list[Hunk]:
+def _at(file: FileHunks, places: Places) -> list[Hunk]:
     return [hunk for place, hunk in zip(file.places, file.hunks, strict=True) if place in places]
 
 
 async def _take_back(
-    agent: Agent, parts: list[tuple[FileHunks, list[int]]], names: list[str], count: int, reason: str
+    agent: Agent, parts: list[tuple[FileHunks, Places]], names: list[str], count: int, reason: str
 ) -> Reply:
     # Shielded from cancellation: an interrupted undo is completed only by the next one.
     work = asyncio.ensure_future(asyncio.to_thread(agent.session.undo.take_back, parts))

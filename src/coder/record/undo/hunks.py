@@ -6,7 +6,7 @@ done cleanly, the file is in conflict.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 import msgspec
 
@@ -16,6 +16,9 @@ from coder.record.undo.plan import MERGED_BYTES, Change
 from coder.tools.text.diff import Block, grouped, hunk_lines, line_blocks
 from coder.tools.text.file import split_lines
 from coder.tools.text.hunks import Hunk
+
+Places = Mapping[int, Collection[int] | None]
+"""Hunks by number, each whole (None), or these of its runs of changed lines."""
 
 
 class FileHunks(msgspec.Struct, frozen=True):
@@ -31,13 +34,12 @@ class FileHunks(msgspec.Struct, frozen=True):
     hunks: list[Hunk]
     places: list[int]
 
-    def goal(
-        self, taken_back: Collection[int], now: PathState, held: bytes
-    ) -> tuple[PathState, bytes] | None:
+    def goal(self, taken_back: Places, now: PathState, held: bytes) -> tuple[PathState, bytes] | None:
         """The state without these hunks, which are numbers in `places`; None on conflict."""
         if now.same(self.before):
             return now, held
-        wanted = self.old if len(taken_back) == len(self._groups()) else self._without(taken_back)
+        whole = sum(runs is None for runs in taken_back.values())
+        wanted = self.old if whole == len(self._groups()) else self._without(taken_back)
         if now.same(self.after):
             return self._state(wanted, now)
         if self.new is None or wanted is None or now.kind != "file" or now.absent:
@@ -54,9 +56,15 @@ class FileHunks(msgspec.Struct, frozen=True):
     def _groups(self) -> list[list[Block]]:
         return _groups(self.old, self.new)
 
-    def _without(self, taken_back: Collection[int]) -> bytes:
+    def _without(self, taken_back: Places) -> bytes:
         old, new = _lines(self.old), _lines(self.new)
-        blocks = [block for at in sorted(taken_back) for block in self._groups()[at]]
+        groups = self._groups()
+        blocks = [
+            block
+            for at, runs in sorted(taken_back.items())
+            for run, block in enumerate(groups[at])
+            if runs is None or run in runs
+        ]
         found: list[str] = []
         place = 0
         for a, b, c, d in blocks:
@@ -81,7 +89,7 @@ def file_hunks(
 
 
 def _is_gone(file: FileHunks, at: int, now: PathState, held: bytes) -> bool:
-    goal = file.goal([at], now, held)
+    goal = file.goal({at: None}, now, held)
     return goal is not None and goal[0].same(now)
 
 

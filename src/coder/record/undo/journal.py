@@ -33,7 +33,7 @@ from coder.record.undo.plan import (
 from coder.record.undo.tidy import KEPT, forget_unused, remove_leftovers
 
 if TYPE_CHECKING:
-    from coder.record.undo.hunks import FileHunks
+    from coder.record.undo.hunks import FileHunks, Places
 
 __all__ = ["KEPT_TURNS", "REVIEWS", "UndoJournal", "UndoOutcome"]
 _UNKNOWN = b"\0not kept"  # compared by identity
@@ -226,7 +226,7 @@ class UndoJournal:
                 files.append(found)
         return files, list(dict.fromkeys(left))
 
-    def take_back(self, parts: Iterable[tuple[FileHunks, list[int]]]) -> UndoOutcome:
+    def take_back(self, parts: Iterable[tuple[FileHunks, Places]]) -> UndoOutcome:
         """Take these hunks of each file back; nothing where one of the files is in conflict. It is an undo of
         its own, which redo does again."""
         with self.lock:

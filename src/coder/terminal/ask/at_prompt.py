@@ -1,7 +1,7 @@
 """Approval questions at the prompt: one key decides, words and reasons are typed.
 
-`y`, `n` and `h` act at once. The other keys grant more, or open a program: they act after a pause without
-another letter, so that a sentence typed at the question grants nothing by its first letter.
+`y`, `n`, `h` and `s` act at once. The other keys grant more, or open a program: they act after a pause
+without another letter, so that a sentence typed at the question grants nothing by its first letter.
 
 A key meant for something else is never taken as an answer: while somebody types, searches or fills in a form
 the keys stay theirs, and the question gets the keyboard after a pause. The draft is stashed meanwhile and
@@ -34,7 +34,7 @@ _AGAIN_SECONDS = 0.35  # after an answer, in which a key pressed twice does not 
 _FOLLOWING_SECONDS = 0.5  # a yes this soon after another question was answered is for that one, typed twice
 _WORD_SECONDS = 0.4  # within which a second letter makes a word of the first
 _RESTS = ("ot", "ope", "othing", "obody", "eed")  # of words that begin with `n`, and none of their own
-_AT_ONCE = ("y", "n", "h")
+_AT_ONCE = ("y", "n", "h", "s")
 _HELP = "?"
 _LOWEST = 3  # rows of a terminal that has room for the choices
 
@@ -160,6 +160,8 @@ class ApprovalPrompt:
         keys = {"y": "take", "n": "leave", "e": "edit", "b": "back"}
         if event.tool == REVIEW:
             keys = {"y": "keep", "n": "take_back", "d": "rest"}
+        if (hunk := self._review.current) is not None and len(hunk.pieces()) > 1:
+            keys["s"] = "split"
         return [Choice(key, say(f"approval.hunk_{name}")) for key, name in keys.items()]
 
     def rows(self, columns: int, rows: int) -> list[Line]:
@@ -308,6 +310,10 @@ class ApprovalPrompt:
         elif letter == "e":
             guide = "".join(f"# {line}\n" for line in self._texts.say("approval.hunk_guide").split("\n"))
             self._around.edit_diff(f"{hunk.text}\n{guide}", lambda text: self._edited(review, hunk, text))
+        elif letter == "s":
+            said = self._texts.say("approval.said_split", n=review.split())
+            self._around.say_answer([("dim", said)])
+            self._next_hunk(review)
         elif letter == "d":
             self._keep_rest(review)
         elif letter == "b":

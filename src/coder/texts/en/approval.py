@@ -66,6 +66,7 @@ TEXTS: dict[str, str] = {
     "approval.said_leave": "→ left",
     "approval.said_take": "→ taken",
     "approval.said_take_edited": "→ taken as edited",
+    "approval.said_split": "→ split into {n} parts",
     "approval.said_take_back": "→ taken back",
     "approval.setting": "the setting approval.auto_approve_ask",
     "approval.hunk_guide": (
@@ -74,6 +75,7 @@ TEXTS: dict[str, str] = {
     ),
     "approval.hunk_keep": "keep",
     "approval.hunk_rest": "done, keep the rest",
+    "approval.hunk_split": "split",
     "approval.hunk_take_back": "take back, because …",
     "approval.hunks_kept": "→ {taken} of {n} parts kept",
 }

@@ -58,6 +58,7 @@ TEXTS: dict[str, str] = {
     "approval.said_leave": "→ 未采用",
     "approval.said_take": "→ 已采用",
     "approval.said_take_edited": "→ 已采用编辑后的内容",
+    "approval.said_split": "→ 已拆分为 {n} 处",
     "approval.said_take_back": "→ 已撤回",
     "approval.setting": "设置 approval.auto_approve_ask",
     "approval.hunk_guide": (
@@ -66,6 +67,7 @@ TEXTS: dict[str, str] = {
     ),
     "approval.hunk_keep": "保留",
     "approval.hunk_rest": "完成，其余保留",
+    "approval.hunk_split": "拆分",
     "approval.hunk_take_back": "撤回，因为…",
     "approval.hunks_kept": "→ 共 {n} 处，保留了 {taken} 处",
 }

@@ -1,4 +1,4 @@
-"""The hunks of a proposed change, decided one by one: taken, left with a reason, or edited.
+"""The hunks of a proposed change, decided one by one: taken, left with a reason, edited, or split.
 
 Pure: what is taken becomes a smaller diff, which the engine applies instead of the call.
 """
@@ -6,7 +6,8 @@ Pure: what is taken becomes a smaller diff, which the engine applies instead of 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import groupby, pairwise
 
 import msgspec
 
@@ -30,6 +31,12 @@ class Hunk(msgspec.Struct, frozen=True):
         return (old if new == "/dev/null" else new).removeprefix("a/").removeprefix("b/")
 
     @property
+    def start(self) -> str:
+        """Its first old line."""
+        found = _HEAD.match(self.head)
+        return found[1] if found else ""
+
+    @property
     def text(self) -> str:
         return "\n".join([self.head, *self.body])
 
@@ -44,6 +51,55 @@ class Hunk(msgspec.Struct, frozen=True):
             return None
         old, new = (sum(sign in (" ", own) for sign in signs) for own in "-+")
         return Hunk(self.names, f"@@ -{found[1]},{old} +{found[2]},{new} @@", body)
+
+    def pieces(self) -> list[Hunk]:
+        """A hunk for each run of changed lines; the unchanged lines between two runs are shared out."""
+        found = _HEAD.match(self.head)
+        runs = [at for changed, at in _runs(self.body) if changed]
+        if found is None or len(runs) < 2:
+            return [self]
+        cuts = [(one.stop + other.start + 1) // 2 for one, other in pairwise(runs)]
+        old, new = int(found[1]), int(found[2])
+        pieces = []
+        for start, stop in pairwise([0, *cuts, len(self.body)]):
+            body = self.body[start:stop]
+            olds, news = (sum(line[:1] in ("", " ", own) for line in body) for own in "-+")
+            pieces.append(Hunk(self.names, f"@@ -{old},{olds} +{new},{news} @@", body))
+            old, new = old + olds, new + news
+        return pieces
+
+    def kept_runs(self, kept: Hunk) -> list[bool]:
+        """Of each run of changed lines, whether `kept` has it: this hunk with some of its pieces left."""
+        found, at = [], 0
+        for changed, lines in _runs(self.body):
+            run = self.body[lines.start : lines.stop]
+            has = kept.body[at : at + len(run)] == run
+            found += [has] if changed else []
+            at += len(run if has else _left(run))
+        return found
+
+
+def _runs(body: list[str]) -> list[tuple[bool, range]]:
+    """The runs of unchanged and of changed lines."""
+    signs: list[str] = []
+    for line in body:
+        signs.append(signs[-1] if line.startswith("\\") and signs else line[:1])
+    found, at = [], 0
+    for changed, run in groupby(sign in ("+", "-") for sign in signs):
+        stop = at + sum(1 for _ in run)
+        found.append((changed, range(at, stop)))
+        at = stop
+    return found
+
+
+def _left(body: list[str]) -> list[str]:
+    """The lines as they are without the change."""
+    found, added = [], False
+    for line in body:
+        added = line.startswith("+") or (added and line.startswith("\\"))
+        if not added:
+            found.append(f" {line[1:]}" if line.startswith("-") else line)
+    return found
 
 
 def hunks_of(diff: str) -> list[Hunk]:
@@ -87,13 +143,13 @@ class Review:
 
     def __init__(self, diff: str) -> None:
         self.hunks = hunks_of(diff)
-        self._taken: list[Hunk] = []
+        self._numbers = list(range(len(self.hunks)))  # of the hunks that these are, or are pieces of
+        self._decided: list[Hunk | None] = []  # what was taken of each; None: left
         self._told: list[str] = []  # for the model: what was left or changed
-        self._left = 0
 
     @property
     def at(self) -> int:
-        return len(self._taken) + self._left
+        return len(self._decided)
 
     @property
     def current(self) -> Hunk | None:
@@ -104,12 +160,19 @@ class Review:
         current = self.hunks[self.at]
         if changed is not None and changed.body != current.body:
             self._told.append(f"{self._name()} was changed by the person before it was applied.")
-        self._taken.append(changed or current)
+        self._decided.append(changed or current)
 
     def leave(self, reason: str) -> None:
         because = f": {reason}" if reason else "."
         self._told.append(f"{self._name()} was refused by the person{because}")
-        self._left += 1
+        self._decided.append(None)
+
+    def split(self) -> int:
+        """Put the pieces of the current hunk in its place, and count them."""
+        at, pieces = self.at, self.hunks[self.at].pieces()
+        self.hunks[at : at + 1] = pieces
+        self._numbers[at : at + 1] = [self._numbers[at]] * len(pieces)
+        return len(pieces)
 
     def _name(self) -> str:
         hunk = self.hunks[self.at]
@@ -120,13 +183,27 @@ class Review:
         reason = "\n".join(self._told)
         if not self._told:
             return ApprovalReply(event.approval_id, "yes")
-        if not self._taken:
+        if not self.counts[0]:
             return ApprovalReply(event.approval_id, "no", reason)
-        return ApprovalReply(event.approval_id, "yes", reason, amended=diff_of(self._taken))
+        return ApprovalReply(event.approval_id, "yes", reason, amended=diff_of(self._taken()))
+
+    def _taken(self) -> Iterator[Hunk]:
+        """What was taken; pieces of one hunk are one again, in which those that were left stay unchanged."""
+        decided = zip(self._numbers, self.hunks, self._decided, strict=True)
+        for _, group in groupby(decided, key=lambda one: one[0]):
+            pieces = [(hunk, taken) for _, hunk, taken in group]
+            if len(pieces) == 1 and pieces[0][1] is not None:
+                yield pieces[0][1]
+            elif any(taken is not None for _, taken in pieces):
+                body = [
+                    line for hunk, taken in pieces for line in (taken.body if taken else _left(hunk.body))
+                ]
+                if (whole := pieces[0][0].edited("\n".join(body))) is not None:
+                    yield whole
 
     @property
     def counts(self) -> tuple[int, int]:
-        return len(self._taken), len(self.hunks)
+        return sum(taken is not None for taken in self._decided), len(self.hunks)
 
 
 def diff_of(hunks: Iterable[Hunk]) -> str:
