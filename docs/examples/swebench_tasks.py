@@ -5,8 +5,8 @@
 An instance has `instance_id`, `repo` (`owner/name`), `base_commit`, `problem_statement`, `test_patch`,
 `FAIL_TO_PASS` and perhaps `PASS_TO_PASS` (lists, or lists as JSON text); tests of both must pass. With
 `--repos`, repositories are clones in DIR, named `owner__name`; otherwise they are cloned from GitHub. The
-hidden tests are in `check` alone: the model works on a clone that does not have them, and whose branches and
-tags, which lead to the fix, are removed (docs/batch.md says how far that goes). What it did to the tests'
+hidden tests are in `check` alone: the model works on a clone that does not have them, and that ends at the
+base commit, so that the fix is not in it (docs/batch.md says how far that goes). What it did to the tests'
 files is undone before the check.
 """
 
@@ -46,7 +46,8 @@ def task_of(instance: dict[str, Any], repos: Path | None, setup: str, python: st
         if repos
         else f"https://github.com/{name}.git",
         "ref": base,
-        "setup": f"{{ {setup or 'true'}\n}} && rm -f .git/packed-refs",
+        "until_ref": True,
+        "setup": setup,
         "check": f"{restored(str(instance['test_patch']), base)}; {apply} && {python} -m pytest -q {named}",
         "mode": "yolo",
     }
@@ -72,9 +73,10 @@ def main() -> None:
     )
     chosen = parser.parse_args()
     with chosen.instances.open(encoding="utf-8") as lines:
-        for line in lines:
-            if line.strip():
-                print(json.dumps(task_of(json.loads(line), chosen.repos, chosen.setup, chosen.python)))
+        instances = [json.loads(line) for line in lines if line.strip()]
+    # The oldest first: clones that end at a commit borrow what earlier ones have.
+    for instance in sorted(instances, key=lambda one: str(one.get("created_at", ""))):
+        print(json.dumps(task_of(instance, chosen.repos, chosen.setup, chosen.python)))
 
 
 if __name__ == "__main__":

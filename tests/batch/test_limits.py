@@ -21,8 +21,11 @@ from coder.batch.local import LocalEngine
 from coder.config.provider import Provider
 from coder.config.schema import Price
 from coder.model.base import Chunk, ModelError, ModelRequest, TextDelta
+from coder.model.make import make_wire
+from coder.protocol.messages import Message
 from coder.protocol.usage import Usage
 from coder.texts import Phrase
+from kit import ScriptedServer
 
 
 class Clock:
@@ -190,6 +193,30 @@ def test_what_goes_into_the_providers_cache_counts() -> None:
     gate = Gate(sent, Provider("p", "http://p"), {"m": Price(input=100.0)}, lambda _seconds: None)
     gate.answered(1, "m", Usage(prompt=1_000_000, written=400_000))
     assert [message.cost for message in sent.messages] == [110.0]
+
+
+def test_what_a_wire_sends_once_more_by_itself_is_a_request_too() -> None:
+    """Without what a server has refused: it counts both."""
+    sent: Any = Sent()
+    gate = Gate(sent, Provider("p", "http://p"), {"m": Price(input=0.0, output=100.0)}, lambda _seconds: None)
+    request = ModelRequest("m", [Message("user", "hi")], reasoning_effort="high", max_output_tokens=1000)
+    refusal = {"status": 400, "body": {"error": {"message": "Unknown parameter: reasoning_effort"}}}
+    usage = {"prompt_tokens": 10, "completion_tokens": 1000, "total_tokens": 1010}
+
+    async def read(url: str) -> None:
+        wire = make_wire("chat", url)
+        async for _ in gate.around(wire).stream(request):
+            pass
+        await wire.close()
+
+    with ScriptedServer([refusal, {"text": "hello", "usage": usage}]) as server:
+        asyncio.run(read(server.url))
+        assert [message.number for message in sent.messages if isinstance(message, Ask)] == [1, 2]
+        assert len(server.chats) == 2
+    inbox = Inbox(Limits({"p": 2}, clock=Clock()))
+    inbox.take("a", 1, sent.messages)
+    assert inbox.limits.ask("b", 1, "p", 0).wait == 60
+    assert (round(inbox.limits.spent, 6), inbox.limits.reserved) == (0.1, 0)
 
 
 def test_requests_that_wait_at_once_are_excused_once() -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from batch.batch_kit import Batch, git, make_repository, model, runs
+from batch.batch_kit import Batch, Chat, called, commit, git, make_repository, model, runs
 from kit.driving import Project
 
 ADAPTER = Path(__file__).parents[2] / "docs" / "examples" / "swebench_tasks.py"
@@ -66,3 +68,80 @@ def test_instances_become_tasks_and_hidden_tests_the_verdict(project: Project) -
     assert "test_empty" not in asked  # the model never saw them
     assert "the-fix" not in asked
     assert "test_empty" not in batch.file_of("team__app-1", "patch.diff")
+
+
+LOOK = """\
+git cat-file --batch-all-objects --batch-check='object %(objectname)'
+git log --all --format='log %H'; git reflog --format='reflog %H'
+git for-each-ref --format='ref %(refname) %(objectname)'; git remote -v
+cat .git/FETCH_HEAD .git/ORIG_HEAD .git/packed-refs
+for d in $(cat .git/objects/info/alternates) {mirrors} {source}; do
+    find "$d" -name '*.idx' | while read f; do git show-index < "$f"; done
+    find "$d" -type f | sed 's,/,,g'
+done
+grep -r . {others} {tasks}
+"""
+
+# As a large repository's packs: longer than git is waited for before the attempt looks whether to stop.
+SLOW = """\
+#!/bin/sh
+test "$1" = pack-objects && sleep 1
+exec {git} "$@"
+"""
+
+
+@pytest.mark.parametrize("order", [(1, 2, 3, 0), (3, 2, 1, 0)])
+def test_a_clone_that_ends_at_its_commit_leads_to_nothing_later(
+    project: Project, order: tuple[int, ...]
+) -> None:
+    """Whatever other tasks of the repository need: an earlier commit first, or a later one."""
+    source = make_repository(project.cwd / "source", {"a.txt": "0\n"})
+    ids = [git(source, "rev-parse", "HEAD")]
+    git(source, "tag", "-a", "-m", "tag", "v0")
+    for number in (1, 2, 3):
+        (source / "a.txt").write_text(f"{number}\n", encoding="utf-8")
+        ids.append(commit(source, str(number)))
+        git(source, "tag", "-a", "-m", f"tag of {number}", f"v{number}")
+    later = [git(source, "rev-parse", f"{one}:a.txt") for one in ids]
+    git(source, "branch", "beside", ids[2])
+    git(source, "gc", "-q")
+    seen: dict[str, str] = {}
+    batch = Batch(
+        project,
+        [
+            {"id": f"t{n}", "prompt": f"task {n}", "repo": "source", "ref": ids[n], "until_ref": True,
+             "mode": "yolo", "check": "git describe --tags; cat a.txt; git rev-list --count HEAD"}
+            for n in order
+        ],
+    )  # fmt: skip
+    script = LOOK.format(
+        mirrors=f"{batch.temp}/coder-*/batch-*/repos",
+        source=source / ".git",
+        others=f"{batch.temp}/coder-*/batch-*/tasks/*/work",
+        tasks=batch.file,
+    )
+
+    def answer(request: Chat) -> object:
+        said = [message["content"] for message in request["messages"] if message["role"] == "tool"]
+        task = next(f"t{n}" for n in range(4) if f"task {n}" in json.dumps(request["messages"]))
+        if called(request, "bash"):
+            seen[task] = said[-1]
+        return runs(script)(request)
+
+    slow = project.write("bin/git", SLOW.format(git=shutil.which("git")))
+    slow.chmod(0o755)
+    with model(answer) as server:
+        path = f"{slow.parent}:{os.environ['PATH']}"
+        done = batch.run(server.url, "--jobs", "1", env={"PATH": path})
+    assert done.returncode == 0, batch.rows()
+    for n in range(4):
+        text = seen[f"t{n}"]
+        assert f"object {later[n]}" in text
+        assert f"log {ids[n]}" in text
+        for beyond in range(n + 1, 4):
+            assert ids[beyond] not in text
+            assert later[beyond] not in text
+            assert f"v{beyond}" not in text
+        assert "beside" not in text
+        assert f"task {(n + 1) % 4}" not in text
+        assert batch.by_id()[f"t{n}"]["check"]["output"] == f"v{n}\n{n}\n{n + 1}"

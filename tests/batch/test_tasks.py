@@ -95,6 +95,17 @@ def test_a_matrix_makes_every_combination(tmp_path: Path) -> None:
     assert tasks.models == {"a", "vendor/b"}
 
 
+def test_values_that_look_alike_in_a_folder_s_name_have_ids_of_their_own(tmp_path: Path) -> None:
+    """Which are the same in any order, so that `--resume` takes none for another."""
+    values = ["vendor/b", "vendor:b", "Vendor-b", "c"]
+    tasks = read(tmp_path, GOOD, matrix=(f"model={','.join(values)}",))
+    again = read(tmp_path, GOOD, matrix=(f"model={','.join(reversed(values))}",))
+    assert len({name.lower() for name in tasks.ids}) == 4
+    assert tasks.ids[3] == "good@model=c"
+    assert again.ids == tasks.ids[::-1]
+    assert [task.model for task in tasks.all] == values
+
+
 def test_a_matrix_of_numbers(tmp_path: Path) -> None:
     tasks = read(tmp_path, GOOD, matrix=("max_steps=1,20",))
     assert [tasks.all[0].max_steps, tasks.all[1].max_steps] == [1, 20]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -11,8 +12,10 @@ from pathlib import Path
 import pytest
 from box import Box, available, level_of
 
+from coder.policy.sandbox import places
 from coder.policy.sandbox.ladder import Hitch, Sandbox, SandboxLevel, probe
 from coder.policy.sandbox.probe import connecting, forget
+from coder.process.run import Outcome, run_process
 from coder.texts import Texts
 
 RUNGS = available()
@@ -235,3 +238,47 @@ def test_what_became_of_a_guarded_file_is_said_as_it_is(line: str, said: str) ->
         assert config.exists() == (said == "has been put back")
     finally:
         box.close()
+
+
+@pytest.mark.parametrize("plan", [False, True])
+@pytest.mark.parametrize("rung", RUNGS)
+def test_places_that_a_program_closes_are_closed_but_for_what_it_opens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rung: str, plan: bool
+) -> None:
+    """As the folders of a batch's tasks: a task sees its own parts alone, in whichever mode."""
+    for name in ("tasks/own/work", "tasks/own/home", "tasks/own/shown", "tasks/other", "coder"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "file").write_text(f"{name}\n", encoding="utf-8")
+    own = tmp_path / "tasks" / "own"
+    monkeypatch.setattr(places, "_CLOSED", [])
+    monkeypatch.setattr(places, "_OPEN", [])
+    places.close_places([str(tmp_path / "tasks"), str(tmp_path / "missing")], [own / "home", own / "shown"])
+    environment = {"HOME": str(own / "home"), "PATH": os.environ["PATH"]}
+    box = Sandbox(
+        level_of(rung),
+        own / "work",
+        tmp_path / "coder",
+        writable=[str(own / "home")],
+        plan=plan,
+        environment=environment,
+    )
+    line = "cat file ../home/file ../shown/file; ls ../../other ../..; cat ../../other/file; "
+    line += "echo new > made; echo new > ../home/made; echo new > ../shown/made; exit 0"
+
+    async def run() -> Outcome:
+        return await run_process(
+            box.wrap(["/bin/sh", "-c", line]),
+            cwd=own / "work",
+            environment=environment,
+            timeout_ms=60_000,
+            keep_bytes=10_000,
+            spill_to=tmp_path / "spilled",
+            spill_limit=0,
+            on_output=lambda _text: None,
+        )
+
+    done = asyncio.run(run())
+    assert done.stdout.startswith("tasks/own/work\ntasks/own/home\ntasks/own/shown\n"), done
+    assert "other" not in done.stdout
+    made = [str(path.relative_to(own).parent) for path in sorted(own.rglob("made"))]
+    assert made == ([] if plan else ["home", "work"])

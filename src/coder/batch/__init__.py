@@ -15,6 +15,7 @@ One attempt at a task, the same on both engines:
     nursery     a warm process that forks the task processes and kills what they leave
     runner      inside the task process: check out, set up, one turn of the agent, patch, check
     workspace   the task's own clone, made from a local mirror; its patch
+    mirror      the sources of tasks, cloned once on each machine; cut: without what came after a commit
     gate        the model's requests wait here for the limits
     channel     messages between a task process and its supervisor
 

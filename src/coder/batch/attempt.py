@@ -15,7 +15,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
+
 from coder.batch.channel import Done, FromTask, Incoming, Permit, Start, Stop, framed
+from coder.batch.cut import lay_out
 from coder.batch.job import Job, Outcome, Secrets
 from coder.batch.mirror import Bundle, CheckoutError, Stopped, mirror_for
 from coder.batch.nursery import Nursery, TaskProcess
@@ -48,6 +51,9 @@ def run_attempt(
         mirror = mirror_for(job.task, nursery, stopping, bundle)
         remove_tree(directory)
         directory.mkdir(mode=0o700, parents=True)
+        if mirror.cut:
+            lay_out(Path(mirror.cut), directory / "base")
+            mirror = msgspec.structs.replace(mirror, path=str(directory / "base"))
         process = nursery.spawn()
         start = Start(
             job=job,
@@ -59,6 +65,7 @@ def run_attempt(
             left_out=mirror.left_out,
             sandbox=_sandbox_cache(root),
             closed=_homes(),
+            hidden=[str(root / "repos"), str(directory.parent), job.settings.tasks, mirror.source],
         )
         process.channel.sendall(framed(start))
         _relay(process, job, take, stopping)

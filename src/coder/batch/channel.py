@@ -79,6 +79,7 @@ class Start(Message, frozen=True):
     left_out: list[str] = []
     sandbox: bytes = b""  # the probe's cached result for this machine
     closed: dict[str, str] = {}  # the person's homes on this machine, each with coder's own directory
+    hidden: list[str] = []  # further paths that its commands shall not see
 
 
 class Permit(Message, frozen=True):

@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 
 import msgspec
+from msgspec.structs import replace
 
 from coder.batch.channel import Answered, Ask, Failed, TaskChannel, Throttled
 from coder.config.provider import Provider
@@ -103,10 +104,16 @@ class GatedModel:
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
         while True:
             number = await self._gate.enter(request)
+
+            async def again() -> None:
+                nonlocal number
+                self._gate.failed(number)
+                number = await self._gate.enter(request)
+
             usage: Usage | None = None
             streamed = False
             try:
-                async with closing(self._inner.stream(request)) as chunks:
+                async with closing(self._inner.stream(replace(request, again=again))) as chunks:
                     async for chunk in chunks:
                         streamed = True
                         if isinstance(chunk, Completed):

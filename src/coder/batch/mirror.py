@@ -19,8 +19,9 @@ from pathlib import Path
 
 import msgspec
 
+from coder.batch.cut import cut_at
 from coder.batch.nursery import Nursery
-from coder.batch.tasks import Task
+from coder.batch.tasks import Task, is_url
 from coder.process.hardening import own_environment
 
 _NOBODY = {
@@ -50,12 +51,15 @@ class Stopped(Exception):
 
 class Mirror(msgspec.Struct, frozen=True):
     """`base`: the commit that the task starts from. `prefix`: the directory in it that was named as `cwd`.
-    `left_out`: folders of the source that are not in it."""
+    `left_out`: folders of the source that are not in it. `cut`: of a task with `until_ref`, and `source` the
+    git directory that this was made from, where it is on this machine."""
 
     path: str
     base: str
     prefix: str = ""
     left_out: list[str] = []
+    cut: str = ""
+    source: str = ""
 
 
 class _Made(msgspec.Struct, frozen=True):
@@ -80,14 +84,20 @@ def mirror_for(
     task: Task, nursery: Nursery, stopping: Stopping, bundle: Callable[[], Bundle] | None = None
 ) -> Mirror:
     """Of a task's source, made where it is missing. Raises `CheckoutError`, `Stopped`, `OSError`."""
-    git = _Git(stopping, nursery)
+    git = Git(stopping, nursery)
     path = _mirror(git, task, nursery.root, bundle)
     made = _made(path)
     base = made.base or _commit(git, path, task.ref or "HEAD", task.repo or "origin")
-    return Mirror(str(path), base, made.prefix, made.left_out)
+    found = Mirror(str(path), base, made.prefix, made.left_out)
+    if not task.until_ref:
+        return found
+    with _locked(path.with_suffix(".lock"), stopping):
+        cut = cut_at(git, path, base)
+    source = "" if task.repo and is_url(task.repo) else _git_directory(git, task.source)
+    return msgspec.structs.replace(found, cut=str(cut), source=source)
 
 
-def _mirror(git: _Git, task: Task, root: Path, bundle: Callable[[], Bundle] | None = None) -> Path:
+def _mirror(git: Git, task: Task, root: Path, bundle: Callable[[], Bundle] | None = None) -> Path:
     snapshot = bool(task.cwd) and not task.ref
     key = blake2b(f"{task.source}\0{snapshot}".encode(), digest_size=10).hexdigest()
     path = root / "repos" / f"{key}.git"
@@ -102,7 +112,7 @@ def _made(path: Path) -> _Made:
     return msgspec.json.decode((path / "coder.json").read_bytes(), type=_Made)
 
 
-def _make(git: _Git, task: Task, path: Path, bundle: Callable[[], Bundle] | None, *, snapshot: bool) -> None:
+def _make(git: Git, task: Task, path: Path, bundle: Callable[[], Bundle] | None, *, snapshot: bool) -> None:
     making = path.with_suffix(".new")
     shutil.rmtree(making, ignore_errors=True)
     if bundle is not None:
@@ -118,7 +128,7 @@ def _make(git: _Git, task: Task, path: Path, bundle: Callable[[], Bundle] | None
     making.rename(path)
 
 
-def _mirror_directory(git: _Git, directory: Path, making: Path, *, snapshot: bool) -> _Made:
+def _mirror_directory(git: Git, directory: Path, making: Path, *, snapshot: bool) -> _Made:
     top = git.ask(["-C", str(directory), "rev-parse", "--show-toplevel"])
     if top:
         git.run([*_CLONE, "--", top, str(making)])
@@ -136,7 +146,7 @@ def _mirror_directory(git: _Git, directory: Path, making: Path, *, snapshot: boo
     return _Made(base, prefix, left_out)
 
 
-def _snapshot(git: _Git, root: Path, making: Path) -> tuple[str, list[str]]:
+def _snapshot(git: Git, root: Path, making: Path) -> tuple[str, list[str]]:
     """A commit of the files as they are now, and what is not in it. The index is ours: the person's is not
     touched."""
     _copy_ignored(git, root, making)
@@ -153,7 +163,7 @@ def _snapshot(git: _Git, root: Path, making: Path) -> tuple[str, list[str]]:
     return base, left_out
 
 
-def _add(git: _Git, root: Path, making: Path, where: Mapping[str, str]) -> list[str]:
+def _add(git: Git, root: Path, making: Path, where: Mapping[str, str]) -> list[str]:
     """Returns the nested repositories that it left out: git cannot add one without a commit."""
     left_out: list[str] = []
     while True:
@@ -170,10 +180,10 @@ def _add(git: _Git, root: Path, making: Path, where: Mapping[str, str]) -> list[
             return left_out
 
 
-def _copy_ignored(git: _Git, root: Path, making: Path) -> None:
+def _copy_ignored(git: Git, root: Path, making: Path) -> None:
     """What the person's own settings ignore stays out of the snapshot as well."""
     named = git.ask(["-C", str(root), "config", "--type=path", "--get", "core.excludesFile"])
-    common = git.ask(["-C", str(root), "rev-parse", "--path-format=absolute", "--git-common-dir"])
+    common = _git_directory(git, str(root))
     files = [
         Path(named or "~/.config/git/ignore").expanduser(),
         *([Path(common) / "info/exclude"] if common else []),
@@ -185,7 +195,11 @@ def _copy_ignored(git: _Git, root: Path, making: Path) -> None:
                 exclude.write(file.read_bytes() + b"\n")
 
 
-def _commit(git: _Git, path: Path, ref: str, source: str) -> str:
+def _git_directory(git: Git, directory: str) -> str:
+    return git.ask(["-C", directory, "rev-parse", "--path-format=absolute", "--git-common-dir"])
+
+
+def _commit(git: Git, path: Path, ref: str, source: str) -> str:
     where = {"GIT_DIR": str(path)}
     question = ["rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}"]
     if found := _commits.get((str(path), ref)) or git.ask(question, where):
@@ -209,7 +223,7 @@ _commits: dict[tuple[str, str], str] = {}
 
 def bundle_of(task: Task, nursery: Nursery, stopping: Stopping) -> Bundle:
     """The mirror of a local source. Raises `CheckoutError`, `Stopped`, `OSError`."""
-    git = _Git(stopping, nursery)
+    git = Git(stopping, nursery)
     path = _mirror(git, task, nursery.root)
     made, where = _made(path), {"GIT_DIR": str(path)}
     if made.base:
@@ -228,7 +242,7 @@ def _named(head: str) -> list[str]:
     return ["HEAD"] if head else []
 
 
-def _unpack(git: _Git, bundle: Bundle, making: Path) -> _Made:
+def _unpack(git: Git, bundle: Bundle, making: Path) -> _Made:
     """Not by a clone, which takes no list of where the history is cut off."""
     file, where = making.with_suffix(".bundle"), {"GIT_DIR": str(making)}
     wide = ["--object-format=sha256"] if len(bundle.made.base or bundle.head) == 64 else []
@@ -247,7 +261,7 @@ def _unpack(git: _Git, bundle: Bundle, making: Path) -> _Made:
     return bundle.made
 
 
-class _Git:
+class Git:
     """Runs git as the person, without prompts; ended with the attempt or the supervisor."""
 
     def __init__(self, stopping: Stopping, nursery: Nursery) -> None:
@@ -261,8 +275,15 @@ class _Git:
         }
         self._environment.setdefault("GIT_SSH_COMMAND", "ssh -oBatchMode=yes")
 
-    def run(self, words: list[str], more: Mapping[str, str] | None = None, cwd: Path | None = None) -> str:
-        status, output, errors = self._run(words, more or {}, cwd)
+    def run(
+        self,
+        words: list[str],
+        more: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        given: str = "",
+    ) -> str:
+        """What git says to `given`."""
+        status, output, errors = self._run(words, more or {}, cwd, given)
         if status != 0:
             why = _USER.sub("://", errors.strip()[-1000:]) or f"exit status {status}"
             raise CheckoutError(f"git {words[0]}: {why}")
@@ -270,15 +291,17 @@ class _Git:
 
     def ask(self, words: list[str], more: Mapping[str, str] | None = None) -> str:
         """What git says; empty where it fails."""
-        status, output, _ = self._run(words, more or {}, None)
+        status, output, _ = self._run(words, more or {})
         return output.strip() if status == 0 else ""
 
-    def _run(self, words: list[str], more: Mapping[str, str], cwd: Path | None) -> tuple[int, str, str]:
+    def _run(
+        self, words: list[str], more: Mapping[str, str], cwd: Path | None = None, given: str = ""
+    ) -> tuple[int, str, str]:
         with subprocess.Popen(
             ["git", *words],
             cwd=cwd,
             env={**self._environment, **more},
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE if given else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             process_group=self._nursery.group,
@@ -286,10 +309,12 @@ class _Git:
             encoding="utf-8",
             errors="replace",
         ) as process:
+            unsent: str | None = given or None
             while True:
                 try:
-                    output, errors = process.communicate(timeout=0.5)
+                    output, errors = process.communicate(unsent, timeout=0.5)
                 except subprocess.TimeoutExpired:
+                    unsent = None  # it is on its way
                     if self.stopping():
                         process.kill()
                         raise Stopped from None

@@ -37,6 +37,7 @@ from coder.engine.setup import Settings as Read
 from coder.fs.atomic import write_atomically
 from coder.model.base import ModelError
 from coder.policy.sandbox.ladder import Sandbox, SandboxLevel, probe
+from coder.policy.sandbox.places import close_places
 from coder.policy.secrets.home import close_home
 from coder.policy.secrets.redact import Redactor
 from coder.process.run import Outcome as Ran
@@ -120,6 +121,8 @@ class Attempt:
         self._deadline = time.monotonic() + (self._task.timeout_s or self._settings.timeout_s)
         for home, own in start.closed.items():
             close_home(home, own)
+        self._commands = self._directory / "commands"
+        close_places(filter(None, start.hidden), but=[self._mirror, self._commands, self._home])
         given = start.secrets
         self._config, self._files = given.config, given.files
         named = {name: given.named[name] for name in self._task.env if name in given.named}
@@ -186,7 +189,7 @@ class Attempt:
     # directories and settings
 
     def _make_directories(self) -> None:
-        for directory in (self._home, self._own, self._temp, self._workspace.root):
+        for directory in (self._home, self._own, self._temp, self._commands, self._workspace.root):
             directory.mkdir(mode=0o700)
         os.environ.update({"TMPDIR": str(self._temp), "HOME": str(self._home)})
         for file in self._files:
@@ -242,7 +245,7 @@ class Attempt:
         environment = {**environment, **more}
         argv = ["/bin/sh", "-c", line]
         if len(line.encode("utf-8", errors="surrogateescape")) > _LONGEST_WORD:
-            script = self._directory / "command.sh"  # where commands cannot write
+            script = self._commands / "command.sh"  # where commands cannot write
             script.write_text(line, encoding="utf-8")
             argv = ["/bin/sh", str(script)]
         cwd = self._workspace.root

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from array import array
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import reduce
@@ -16,7 +17,7 @@ from itertools import product
 from pathlib import Path
 from shutil import copyfileobj
 from tempfile import TemporaryFile
-from typing import IO, Annotated, Any
+from typing import IO, Annotated
 from zlib import crc32
 
 import msgspec
@@ -60,6 +61,7 @@ class Task(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     cwd: str = ""
     repo: str = ""
     ref: str = ""
+    until_ref: bool = False
     setup: str = ""
     check: str = ""
     mode: str = ""
@@ -82,6 +84,7 @@ class TaskFile:
         self.path = path
         self._directory = Path(os.path.realpath(path)).parent
         self._combinations = [dict(zip(matrix, values, strict=True)) for values in product(*matrix.values())]
+        self._names = {name: _folder_names(values) for name, values in matrix.items()}
         self._offsets, self._sums = array("Q"), array("L")
         self._environ = environ
         self._known_directories: dict[str, bool] = {}
@@ -113,7 +116,7 @@ class TaskFile:
         if crc32(text) != self._sums[line]:
             raise BatchError("batch.changed", file=self.path)
         task = _decoded(text)
-        return _combined(self._placed(task), self._combinations[combination])
+        return self._combined(self._placed(task), self._combinations[combination])
 
     def close(self) -> None:
         self._file.close()
@@ -150,7 +153,7 @@ class TaskFile:
             raise BatchError("batch.no_folder", directory=task.source)
         self.variables.update(task.env)
         for combination in self._combinations:
-            made = _combined(task, combination)
+            made = self._combined(task, combination)
             if len(made.id) > _LONGEST_NAME:
                 raise BatchError("batch.bad_id", id=made.id)
             folder = made.id.lower()  # as a file system that does not tell case apart
@@ -162,6 +165,12 @@ class TaskFile:
                 self.models.add(made.model)
             if made.budget_usd is not None:
                 self.counted.add(made.model)
+
+    def _combined(self, task: Task, combination: Mapping[str, str]) -> Task:
+        if not combination:
+            return task
+        parts = ",".join(f"{name}={self._names[name][value]}" for name, value in combination.items())
+        return _with_values(task, {**combination, "id": f"{task.id}@{parts}"})
 
     def _is_directory(self, path: str) -> bool:
         if path not in self._known_directories:
@@ -203,7 +212,7 @@ def read_matrix(words: Sequence[str]) -> dict[str, list[str]]:
         if not chosen or name in matrix:
             raise BatchError("batch.matrix", word=word, names=", ".join(MATRIX_FIELDS))
         for value in chosen:
-            _combined(Task(id="x", prompt="x"), {name: value})
+            _with_values(Task(id="x", prompt="x"), {name: value})
         matrix[name] = chosen
     return matrix
 
@@ -266,14 +275,21 @@ def _validation(message: str) -> Phrase:
     return Phrase("batch.wrong_value", why=message)
 
 
-def _combined(task: Task, combination: Mapping[str, str]) -> Task:
-    if not combination:
-        return task
-    fields: dict[str, Any] = {**msgspec.to_builtins(task), **combination}
-    parts = ",".join(f"{name}={_SLUG.sub('-', value)}" for name, value in combination.items())
+def _with_values(task: Task, values: Mapping[str, str]) -> Task:
     try:
-        made = msgspec.convert({**fields, "id": f"{task.id}@{parts}"}, Task, strict=False)
+        made = msgspec.convert({**msgspec.to_builtins(task), **values}, Task, strict=False)
     except msgspec.ValidationError as error:
         raise BatchError(_validation(str(error))) from None
     _check_mode(made.mode)
     return made
+
+
+def _folder_names(values: Sequence[str]) -> dict[str, str]:
+    """How values of a matrix are told in ids. Those that would look alike have a number of their own, which
+    depends on nothing else."""
+    names = {value: _SLUG.sub("-", value) for value in values}
+    counted = Counter(name.lower() for name in names.values())
+    return {
+        value: f"{name}-{crc32(os.fsencode(value)):08x}" if counted[name.lower()] > 1 else name
+        for value, name in names.items()
+    }

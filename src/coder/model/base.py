@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Literal, Protocol, TypeVar
 
@@ -20,7 +20,8 @@ FILTERED = ("content_filter", "safety", "recitation", "prohibited_content", "blo
 
 class ModelRequest(msgspec.Struct, frozen=True):
     """`prompt_id` is shared by all requests of one user input. `extra`: further fields of a Chat Completions
-    body (an answer's schema, sampling, llama.cpp's own); other wires leave them out."""
+    body (an answer's schema, sampling, llama.cpp's own); other wires leave them out. `again`: awaited before
+    a wire sends it once more by itself, without what a server refused."""
 
     model: str
     messages: Sequence[Message]
@@ -29,6 +30,7 @@ class ModelRequest(msgspec.Struct, frozen=True):
     max_output_tokens: int | None = None
     prompt_id: str = ""
     extra: Mapping[str, Any] = {}
+    again: Callable[[], Awaitable[None]] | None = None
 
 
 class TextDelta(msgspec.Struct, frozen=True):

@@ -175,6 +175,8 @@ class HttpWire(ABC):
                 response.abort()
             if not self._adapt(response.status, body, request.model):
                 raise self._refusal(response, body, request.model)
+            if request.again is not None:
+                await request.again()
 
     def _adapt(self, status: int, body: bytes, model: str) -> bool:
         if status == 404 and len(self.urls) > 1 and b'"error"' not in body:

@@ -15,6 +15,15 @@ from coder.policy.sandbox.mounts import aliases
 from coder.policy.scratch import TEMP, scratch_of
 from coder.policy.secrets.home import further_homes, secrets_in
 
+_CLOSED: list[str] = []
+_OPEN: list[Path] = []
+
+
+def close_places(paths: Iterable[str], but: Iterable[Path]) -> None:
+    """Hide these from the commands of this process too; `but`: exceptions inside."""
+    _CLOSED.extend(paths)
+    _OPEN.extend(but)
+
 
 class AccessRules(msgspec.Struct, frozen=True):
     """Absolute, real paths. `writable` begins with the workspace; empty if nothing may be written."""
@@ -54,11 +63,13 @@ def places_for(
     needed = [root, person, own, *environment.get("PATH", "").split(os.pathsep)]
     locked, pinned, absent = ([], [], []) if plan else _locked(root, git_settings)
     locked += [path for path in nested if not plan and path not in locked]
+    open_to_write = [] if plan else [root, *granted]
+    shown = [real for real in map(os.path.realpath, [*readable, *_OPEN]) if real not in open_to_write]
     return AccessRules(
         workspace=root,
-        writable=[] if plan else [root, *granted],
+        writable=open_to_write,
         hidden=_hidden(person, own, {root, *granted}),
-        readable=[real for real in map(os.path.realpath, readable) if os.path.isdir(real)],
+        readable=[path for path in shown if os.path.isdir(path)],
         locked=locked,
         absent=absent,
         pinned=pinned,
@@ -77,7 +88,7 @@ def _granted(writable: Iterable[str], root: str, person: str) -> Iterator[str]:
 
 
 def _hidden(person: str, own: str, kept: set[str]) -> list[str]:
-    named = [*secrets_in(person), own]
+    named = [*secrets_in(person), own, *_CLOSED]
     for home, theirs in further_homes().items():
         named += [*secrets_in(home), theirs]
     real = dict.fromkeys(os.path.realpath(path) for path in named if os.path.lexists(path))
