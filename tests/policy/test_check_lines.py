@@ -30,6 +30,11 @@ WHOLE = [
     "ruff check . && pytest -q",
     "pytest -q > out.txt 2>&1",
     "pytest -n 4",
+    "cd backend || exit 1; pytest -q",
+    "cd backend || exit; pytest -q",
+    "test -d venv || make venv && pytest -q",
+    "make -j4 -k test",
+    "pytest -q;",
 ]
 PART = [
     "pytest tests/test_a.py",
@@ -60,6 +65,11 @@ NONE = [
     "cat <<EOF\npytest\nEOF",
     "echo $(pytest -q)",
     "'unclosed",
+    "make -n test",
+    "make -kn check",
+    "ruff check --exit-zero .",
+    "mvn -B -DskipTests verify",
+    "tox -l",
 ]
 
 
@@ -98,6 +108,17 @@ def test_linters_are_told_apart() -> None:
         ("pytest -q || true", 0, "E  x\n1 failed in 0.1s", "failed"),
         ("pytest -q; echo done", 0, "done", "unclear"),
         ("pytest -q && git add a.py", 1, "3 passed in 1s\nfatal: not a git repository", "passed"),
+        ("pytest -q &", 0, "", "unclear"),
+        ("pytest -q & sleep 9", 0, "2 passed in 0.1s", "passed"),
+        ("true || pytest -q", 0, "", "unclear"),
+        ("test -d dist || npm test", 0, "", "unclear"),
+        ("test -f x || pytest -q && echo done", 0, "done", "unclear"),
+        ("test -f x || pytest -q", 0, "2 passed in 0.1s", "passed"),
+        ("true || pytest -q", 1, "", "failed"),
+        ("exit 0; pytest -q", 0, "", "unclear"),
+        ("make venv && exit; pytest -q", 0, "", "unclear"),
+        ("exec true && pytest -q", 0, "", "unclear"),
+        ("alias pytest=true\npytest -q", 0, "", "unclear"),
         ("python3 -m unittest 2>&1 | tail -3", 0, "Ran 3 tests in 0.0s\n\nOK", "passed"),
         ("go test ./... | cat", 0, "ok  \texample.com/a\t0.1s", "passed"),
         ("go test ./... | cat", 0, "--- FAIL: TestA\nFAIL", "failed"),

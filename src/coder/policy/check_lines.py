@@ -66,9 +66,15 @@ _TEST_SCRIPT = re.compile(
 _NO_RUN = frozenset(
     {
         "--help", "-h", "--version", "-V", "--collect-only", "--co", "--no-run", "--list", "--listtests",
-        "--fixtures", "--markers", "--fix", "--dry-run", "--setup-plan", "--init",
+        "--fixtures", "--markers", "--fix", "--dry-run", "--setup-plan", "--setup-only", "--init",
+        "--exit-zero", "--notest", "--listTests", "--just-print", "--recon", "--touch", "--question",
+        "--ignore-errors", "-DskipTests", "-DskipTests=true", "-Dmaven.test.skip=true", "-Dmaven.test.skip",
+        "-Dmaven.test.failure.ignore=true", "-Dmaven.test.failure.ignore",
     }
 )  # fmt: skip
+# The same of one program, as letters that may be clustered.
+_NO_RUN_LETTERS = {"make": "ntqi", "gmake": "ntqi", "tox": "l", "ctest": "N", "gradle": "m", "gradlew": "m"}
+_REPLACING = frozenset({"exec", "alias", "trap"})  # what follows may not run, or not be what it is called
 _WHOLE = frozenset(
     {".", "./...", "all", "discover", "tests", "tests/", "test", "test/", "run", "--", "check", "verify"}
 )
@@ -103,18 +109,32 @@ def checks_in(line: str, exit_code: int, output: str) -> list[CheckRun]:
     runs = []
     for at, (kind, part) in found:
         after = [stage.after for stage in stages[at:-1]]
-        state = _state(after, exit_code, output, alone=len(found) == 1)
+        certain = _is_reached(stages[:at])
+        state = _state(after, exit_code, output, alone=len(found) == 1, certain=certain)
         runs.append(CheckRun(shlex.join(stages[at].words), state, "model", kind, part))
     return runs
 
 
+def _is_reached(before: list[_Stage]) -> bool:
+    """Whether a line that succeeded has run what comes after these: `a || pytest` and `exit 0; pytest` need
+    not have.
+    """
+    operators = ["", *(stage.after for stage in before)]
+    for operator, stage in zip(operators, before, strict=False):
+        name, *arguments = stage.words or [""]
+        failing = operator == "||" if not arguments else arguments[0] != "0"
+        if name in _REPLACING or (name in ("exit", "return") and not failing):
+            return False
+    return operators[-1] != "||"
+
+
 def _state(
-    after: list[str], exit_code: int, output: str, *, alone: bool
+    after: list[str], exit_code: int, output: str, *, alone: bool, certain: bool
 ) -> Literal["passed", "failed", "unclear"]:
     """By the exit code where it is the check's own; else by what it printed, where nothing else did."""
-    if set(after) <= {"&&"} and exit_code == 0:
+    if set(after) <= {"&&"} and exit_code == 0 and certain:
         return "passed"
-    if not after and alone:
+    if not after and alone and exit_code != 0:
         return "failed"
     if _FAILED.search(output):
         return "failed"
@@ -155,7 +175,7 @@ def _stages(line: str) -> list[_Stage]:
         else:
             words.append(token)
     stages.append(_Stage(words, ""))
-    while len(stages) > 1 and not stages[-1].words:  # a trailing `;`
+    while len(stages) > 1 and not stages[-1].words and stages[-2].after != "&":  # a trailing `;`
         stages.pop()
         stages[-1] = _Stage(stages[-1].words, "")
     return stages
@@ -167,6 +187,10 @@ def _check(words: list[str]) -> tuple[Literal["tests", "lint"], bool] | None:
     if not words or _NO_RUN.intersection(words):
         return None
     name, rest = words[0].rsplit("/", 1)[-1], words[1:]
+    if name in _NO_RUN_LETTERS and any(
+        re.fullmatch(rf"-\w*[{_NO_RUN_LETTERS[name]}]\w*", word) for word in rest
+    ):
+        return None
     if _PYTHON.fullmatch(name):
         if rest[:1] == ["-m"] and len(rest) > 1:
             kind = _MODULES.get(rest[1])
