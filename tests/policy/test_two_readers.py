@@ -115,3 +115,26 @@ def test_the_lexer_follows_bashs_quoting(line: str, kinds: list[str]) -> None:
 def test_what_is_odd_is_refused(line: str) -> None:
     with pytest.raises(Unsupported):
         marks_of(line.encode())
+
+
+@pytest.mark.parametrize(
+    ("variables", "read_only"),
+    [
+        ({"LC_ALL": "zh_CN.GBK"}, False),
+        ({"LC_ALL": "", "LC_CTYPE": "ja_JP.SJIS", "LANG": "C.UTF-8"}, False),
+        ({"LANG": "zh_TW.Big5"}, False),
+        ({"LANG": "zh_CN.UTF-8"}, True),
+        ({"LC_ALL": "C", "LANG": "zh_CN.GBK"}, True),
+        ({}, True),
+    ],
+)
+def test_a_line_beyond_ascii_is_read_in_the_locale_of_the_shell(
+    variables: dict[str, str], read_only: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In GBK the bytes of `你\\` are two characters, and the quote behind them ends the text."""
+    for name in ("LC_ALL", "LC_CTYPE", "LANG"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert judge('echo "你\\" ; touch x; echo " #"', tmp_path).read_only is read_only
+    assert judge('echo "\\" ; ls; echo " #"', tmp_path).read_only

@@ -6,6 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from coder.policy.shell.lexer import Unsupported, marks_of
+from coder.policy.shell.variables import reads_utf8
 from coder.policy.shell.words import NotUnderstood
 
 if TYPE_CHECKING:
@@ -81,6 +82,8 @@ def _encoded(line: str) -> bytes:
         data = line.encode("utf-8")
     except UnicodeEncodeError:
         raise NotUnderstood("policy.unread.not_utf8") from None
+    if not line.isascii() and not reads_utf8():
+        raise NotUnderstood("policy.unread.locale")
     if len(data) > MAX_LINE_BYTES:
         raise NotUnderstood("policy.unread.long")
     for char in line:

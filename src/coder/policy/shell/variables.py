@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 from coder.policy.programs import names
@@ -68,3 +69,9 @@ def may_be_exported(name: str, value: str | None = None) -> bool:
     """Whether no program is known to act on this variable."""
     known = name in _EXPORTED or name.startswith(_LOCALES) or name.islower()
     return known and not is_dangerous(name, value)
+
+
+def reads_utf8() -> bool:
+    """Whether the shell reads a line beyond ASCII as it is meant, in the person's own locale."""
+    named = (os.environ.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG"))
+    return _PLAIN_LOCALE.fullmatch(next(filter(None, named), "")) is not None
