@@ -289,7 +289,11 @@ def test_a_hunk_is_split_into_its_runs_of_changed_lines(project: Project) -> Non
     with ScriptedServer(steps) as server, Terminal(project, server.url) as terminal:
         hunk_by_hunk(terminal)
         terminal.until(lambda: terminal.screen.endswith("Part 1 of 2?"))
-        assert says(terminal, "b back to the whole · s split")
+        assert (
+            "\ny take · n leave, because … · a take the rest · e edit · b back · s split\n" in terminal.screen
+        )
+        terminal.type("?")
+        terminal.until(lambda: says(terminal, "Only the parts that you take are applied"))
         terminal.type("s")
         terminal.until("→ split into 2 parts")
         asked_about_hunk(terminal, 1)
@@ -309,6 +313,20 @@ def test_a_hunk_is_split_into_its_runs_of_changed_lines(project: Project) -> Non
         assert (project.cwd / "a.txt").read_text(encoding="utf-8") == taken
     told = "Hunk 1 of 3 (a.txt @@ -1,5 +1,5 @@) was refused by the person: three stays"
     assert told in last_result(server)
+
+
+def test_the_rest_of_the_hunks_is_taken_with_one_key(project: Project) -> None:
+    with ScriptedServer(rewrite(project)) as server, Terminal(project, server.url) as terminal:
+        hunk_by_hunk(terminal)
+        asked_about_hunk(terminal, 1)
+        terminal.type("n")
+        terminal.until(lambda: terminal.screen.endswith("No, because …"))
+        terminal.type(ENTER)
+        asked_about_hunk(terminal, 2)
+        terminal.type("a")
+        terminal.until("→ 2 of 3 parts taken")
+        terminal.until("finished")
+    assert (project.cwd / "a.txt").read_text(encoding="utf-8") == NEW.replace("third\n", "line 3\n")
 
 
 def test_a_review_splits_a_hunk(project: Project) -> None:

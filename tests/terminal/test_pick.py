@@ -175,6 +175,12 @@ def test_where_there_is_nothing_the_command_says_so(project: Project) -> None:
     with ScriptedServer([]) as server, Terminal(project, server.url, "--resume") as terminal:
         terminal.until("There are no sessions")
         terminal.until_idle()
+        terminal.send("/rename this one")
+        terminal.until("\n› /rename this one\n")
+        terminal.until_idle()
+        terminal.send("/resume")
+        terminal.until("There is no other session in this folder.")
+        terminal.until_idle()
         terminal.send("/rewind")
         terminal.until("There is no message to go back to.")
         terminal.until_idle()

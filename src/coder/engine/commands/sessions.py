@@ -31,7 +31,7 @@ async def new_command(agent: Agent, args: str) -> Reply:
 
 async def resume_command(agent: Agent, args: str) -> Reply:
     if not args:
-        return Reply(_session_list(agent, 10))
+        return Reply(_session_list(agent, 10, without=agent.session.id))
     found = agent.place.store.matching(args)
     if len(found) > 1:
         names = ", ".join(map(shown, found[:5]))
@@ -105,10 +105,11 @@ async def sessions_command(agent: Agent, args: str) -> Reply:
     return Reply(_session_list(agent, 30))
 
 
-def _session_list(agent: Agent, limit: int) -> Said:
-    infos = agent.place.store.infos(limit)
+def _session_list(agent: Agent, limit: int, without: str = "") -> Said:
+    known = agent.place.store.infos(limit + 1)
+    infos = [info for info in known if info.session_id != without][:limit]
     if not infos:
-        return Phrase("session.none")
+        return Phrase("session.no_other" if known else "session.none")
     return "\n".join(
         f"{shown(info.session_id)}  {local_time(info.updated_at)}  {info.turns:>3}  {shown(info.title)}"
         for info in infos

@@ -157,9 +157,11 @@ class ApprovalPrompt:
             return []
         if self._review is None:
             return choices(event, self._state.mode, self._texts)
-        keys = {"y": "take", "n": "leave", "e": "edit", "b": "back"}
+        keys = {"y": "take", "n": "leave", "a": "take_rest", "e": "edit", "b": "back"}
         if event.tool == REVIEW:
             keys = {"y": "keep", "n": "take_back", "d": "rest"}
+        elif self._review.at + 1 == len(self._review.hunks):
+            del keys["a"]
         if (hunk := self._review.current) is not None and len(hunk.pieces()) > 1:
             keys["s"] = "split"
         return [Choice(key, say(f"approval.hunk_{name}")) for key, name in keys.items()]
@@ -224,7 +226,8 @@ class ApprovalPrompt:
     def _help(self) -> str:
         event = self._state.approval
         if self._review is not None or event is None:
-            return self._texts.say("approval.hunk_objection")
+            review = event is not None and event.tool == REVIEW
+            return self._texts.say("approval.about_review" if review else "approval.about_hunks")
         if about_turn(event):
             return approval_question(event, self._texts).objection
         keys = [*self._keys, "esc"]
@@ -272,7 +275,8 @@ class ApprovalPrompt:
         elif (letter := _letter(text.strip())) in self._keys:
             self._act(event, letter)
         else:
-            self._next_note = question.objection if self._review is None else self._help
+            objection = self._texts.say("approval.hunk_objection")
+            self._next_note = question.objection if self._review is None else objection
 
     def _refuse(self, event: ApprovalRequested, text: str) -> None:
         self._stage = "choose"
@@ -314,8 +318,8 @@ class ApprovalPrompt:
             said = self._texts.say("approval.said_split", n=review.split())
             self._around.say_answer([("dim", said)])
             self._next_hunk(review)
-        elif letter == "d":
-            self._keep_rest(review)
+        elif letter in ("a", "d"):
+            self._take_rest(review)
         elif letter == "b":
             self._review = None
             self._around.say_answer([("dim", self._texts.say("approval.hunk_dropped"))])
@@ -326,8 +330,8 @@ class ApprovalPrompt:
             said = self._texts.say("approval.said_because", said=said, reason=safe(reason).replace("\n", " "))
         self._around.say_answer([("dim", said)])
 
-    def _keep_rest(self, review: Review) -> None:
-        """Done: what was not looked at stays."""
+    def _take_rest(self, review: Review) -> None:
+        """Done: what was not looked at is taken, or stays."""
         while review.current is not None:
             review.take()
         self._next_hunk(review)

@@ -8,7 +8,13 @@ TEXTS: dict[str, str] = {
     "approval.about_e": "e makes all edits of this session without asking",
     "approval.about_esc": "Esc stops the turn",
     "approval.about_h": "h goes through the parts of the change",
+    "approval.about_hunks": (
+        "Only the parts that you take are applied; the model hears what was left and why. Esc stops the turn."
+    ),
     "approval.about_n": "n refuses, and what you type then is told to the model",
+    "approval.about_review": (
+        "What you take back can be done again with /redo; the model hears of it. Esc leaves all as it is."
+    ),
     "approval.about_y": "y does it this once",
     "approval.ask": "Allow? ",
     "approval.because": "No, because … ",
@@ -21,12 +27,13 @@ TEXTS: dict[str, str] = {
     "approval.hidden.one": "1 character in it cannot be seen: it stands there by its code, as ⟨U+200B⟩.",
     "approval.hunk": "Part {n} of {all}: {path}",
     "approval.hunk_ask": "Part {n} of {all}? ",
-    "approval.hunk_back": "back to the whole",
+    "approval.hunk_back": "back",
     "approval.hunk_dropped": "→ back to the whole: nothing is decided",
     "approval.hunk_edit": "edit",
     "approval.hunk_leave": "leave, because …",
     "approval.hunk_objection": "That is no answer: the keys below decide.",
     "approval.hunk_take": "take",
+    "approval.hunk_take_rest": "take the rest",
     "approval.hunk_unedited": "→ not edited: nothing is decided",
     "approval.hunk_unreadable": "That is no change any more: its lines begin with a blank, + or -.",
     "approval.hunks_done": "→ {taken} of {n} parts taken",

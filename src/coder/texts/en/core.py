@@ -112,6 +112,7 @@ TEXTS: dict[str, str] = {
     "session.no_snapshot": (
         "The snapshot of this session could not be written ({reason}); its record is complete all the same."
     ),
+    "session.no_other": "There is no other session in this folder.",
     "session.none": "There are no sessions in this folder yet.",
     "session.resumed": "Resumed {id}: {title} ({turns}).",
     "skills.none": "There are no skills here.",

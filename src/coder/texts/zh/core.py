@@ -92,6 +92,7 @@ TEXTS: dict[str, str] = {
     "session.missing": "没有会话 {id}；/sessions 可列出此文件夹的会话。",
     "session.new": "新会话 {id}。",
     "session.no_snapshot": "会话快照写入失败（{reason}）；记录仍然完整。",
+    "session.no_other": "此文件夹中没有其他会话。",
     "session.none": "此文件夹还没有会话。",
     "session.resumed": "已恢复 {id}：{title}（{turns}）。",
     "skills.none": "此处没有技能。",
