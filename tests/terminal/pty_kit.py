@@ -105,9 +105,11 @@ class Terminal:
         rows: int = 24,
         term: str = "xterm-256color",
         cold: bool = False,
+        typed: str = "",
         **environ: str,
     ) -> None:
-        """`cold`: by a new interpreter, whose imports and whose end (as our child) the test is about."""
+        """`cold`: by a new interpreter, whose imports and whose end (as our child) the test is about.
+        `typed`: before the program begins."""
         self.raw = bytearray()
         self.paper = Paper(columns, rows)
         self._stream = pyte.ByteStream(self.paper)
@@ -115,6 +117,7 @@ class Terminal:
         self.status: int | None = None
         self.fd, slave = pty.openpty()
         self._set_size(columns, rows)
+        self.type(typed)
         env = project.environ(url, TERM=term, **environ)
         self._forked = (
             None if cold else FORK_SERVER.start(list(args), env, project.cwd, (slave, slave, slave))

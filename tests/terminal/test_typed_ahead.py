@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import termios
-
 import pytest
 from pty_kit import Terminal, messages
 from repl_kit import WRITE, Gate
@@ -72,9 +70,10 @@ def test_nor_does_a_line_in_a_terminal_of_lines(project: Project) -> None:
 @pytest.mark.parametrize(("typed", "sent"), [("early\r", True), ("one\rtwo\r", False)], ids=["line", "lines"])
 def test_a_line_that_was_typed_while_we_started_is_sent(project: Project, typed: str, sent: bool) -> None:
     """More than one may be a paste."""
-    with ScriptedServer([{"text": "answered"}]) as server, Terminal(project, server.url) as terminal:
-        assert termios.tcgetattr(terminal.fd)[3] & termios.ICANON  # Python itself takes longer than this
-        terminal.type(typed)
+    with (
+        ScriptedServer([{"text": "answered"}]) as server,
+        Terminal(project, server.url, typed=typed) as terminal,
+    ):
         terminal.until("answered" if sent else "> one\n  two")
         assert len(server.chats) == sent
         if sent:
