@@ -125,6 +125,7 @@ def test_what_is_odd_is_refused(line: str) -> None:
         ({"LANG": "zh_TW.Big5"}, False),
         ({"LANG": "zh_CN.UTF-8"}, True),
         ({"LC_ALL": "C", "LANG": "zh_CN.GBK"}, True),
+        ({"LANG": "de_DE.UTF8@euro"}, True),
         ({}, True),
     ],
 )

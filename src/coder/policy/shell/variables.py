@@ -48,7 +48,7 @@ _EXPORTED = names(
 # A character set decides where a quote ends (in GBK the backslash of `"你\\"` is half a character), and
 # `LANGUAGE` is a path below the directory of translations.
 _LOCALES = ("LANG", "LC_")
-_PLAIN_LOCALE = re.compile(r"(?:C|POSIX|\w+\.(?:UTF-8|utf-?8))?", re.ASCII)
+_PLAIN_LOCALE = re.compile(r"(?:C|POSIX|\w+\.(?i:UTF-?8)(?:@\w+)?)?", re.ASCII)
 
 
 def is_identifier(name: str) -> bool:
