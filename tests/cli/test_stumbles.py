@@ -63,6 +63,16 @@ def test_an_ambiguous_beginning_names_those_it_may_mean(two: Project) -> None:
     assert not (two.cwd / "x").exists()
 
 
+def test_a_session_that_is_not_listed_makes_no_beginning_ambiguous(two: Project) -> None:
+    directory = two.cwd / ".coder" / "history"
+    log = directory / "20260101-120500-bbbbbb.jsonl"
+    start = log.read_text(encoding="utf-8").splitlines()[0].replace('"turn": 1', '"turn": 0')
+    log.write_text(start + "\n", encoding="utf-8")
+    assert "20260101-120500" not in two.coder("sessions").stdout
+    assert "> first" in two.coder("show", "2026").stdout
+    assert two.coder("show", "20260101-1205").returncode == 0
+
+
 @pytest.mark.parametrize(
     "name", ["", "zzz", "../20260101-120000-aaaaaa", "20260101-120000-aaaaaa.jsonl", "*"]
 )
@@ -120,6 +130,12 @@ def test_a_long_title_keeps_to_its_row(two: Project) -> None:
     assert max(map(text_width, [heading, *rows])) <= 60
     assert rows[1].endswith("first <b>t…")
     assert "first <b>thing</b>" in two.coder("sessions", env={"COLUMNS": "60"}).stdout
+
+
+def test_sentences_are_broken_between_words(project: Project) -> None:
+    with ScriptedServer(model="unheard-of") as server:
+        rows = on_terminal(project, "models", COLUMNS="60", CODER_BASE_URL=server.url).splitlines()
+    assert "–: no price, so no cost is counted. Set USD per million" in rows
 
 
 def test_a_page_that_is_replaced_is_told(two: Project) -> None:
@@ -266,6 +282,9 @@ def test_a_mistyped_subcommand_is_told_all_that_it_may_be(project: Project) -> N
         ("update", "git pull"),
         ("upgrade", "git pull"),
         ("config", "~/.coder/config.json"),
+        ("continue", "`coder --continue`"),
+        ("resume", "`coder --resume`"),
+        ("undo", "then `/undo`"),
     ],
 )
 def test_a_word_that_is_a_subcommand_elsewhere_or_nearly_one_here_costs_nothing(
@@ -278,6 +297,12 @@ def test_a_word_that_is_a_subcommand_elsewhere_or_nearly_one_here_costs_nothing(
         asked = project.coder("--once", word, url=server.url), project.coder(word, "please", url=server.url)
     assert told in done.stderr
     assert [one.stdout for one in asked] == ["Here it is.\n"] * 2
+
+
+def test_resume_with_an_id_is_no_question(two: Project) -> None:
+    done = two.coder("resume", "20260101-1205", url="http://127.0.0.1:9/v1")
+    assert done.returncode == 2
+    assert "`coder --resume`" in done.stderr
 
 
 def test_a_mistyped_option_is_told_the_nearest(project: Project) -> None:

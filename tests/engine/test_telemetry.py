@@ -171,7 +171,7 @@ def test_without_the_extra_or_with_another_protocol_it_is_said(
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
     told = telemetry_for({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"})
     assert not isinstance(told, Telemetry)
-    assert "pip install 'coder[otel]'" in str(told)
+    assert f"{sys.executable} -m pip install 'coder[otel]'" in str(told)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -107,7 +108,7 @@ def test_the_child_ends_with_coder(
 @pytest.mark.parametrize(
     ("told", "sentence"),
     [
-        ({"missing": True}, "pip install 'coder[local]'"),
+        ({"missing": True}, f"{sys.executable} -m pip install 'coder[local]'"),
         ({"fails": "unknown architecture"}, "could not be loaded: unknown architecture"),
     ],
 )

@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from pty_kit import CTRL_C, ENTER, Terminal
@@ -37,7 +38,7 @@ def port_of(server: ScriptedServer) -> int:
     [
         ("y\n", True, "To keep it: export CODER_BASE_URL=http://127.0.0.1:"),
         ("是\n", True, "To keep it"),
-        ("\n", False, "`coder demo`, a tour that needs no model"),
+        ("\n", False, "demo`, a tour that needs no model"),
         ("", False, "Use it? [y/N] \n"),
     ],
     ids=["yes", "yes-in-chinese", "no", "end-of-input"],
@@ -139,7 +140,8 @@ SIZES = pytest.mark.parametrize(
 
 @SIZES
 def test_one_screen_says_what_to_set(project: Project, columns: int, rows: int) -> None:
-    with Terminal(project, columns=columns, rows=rows) as terminal:
+    path = f"{_installed(project)}{os.pathsep}{os.environ['PATH']}"
+    with Terminal(project, columns=columns, rows=rows, PATH=path) as terminal:
         assert terminal.ended() == 2
         assert not terminal.paper.scrolled
         for name in ("Welcome", "CODER_API_KEY", "CODER_BASE_URL", "config.json", "coder demo"):
@@ -147,11 +149,26 @@ def test_one_screen_says_what_to_set(project: Project, columns: int, rows: int) 
         given, _, rest = terminal.screen.partition("An export ends")
         assert "coder demo" in rest  # which gives no model
         assert "coder demo" not in given
-    with Terminal(project, "", "--lang", "zh", columns=columns, rows=rows) as terminal:
+    with Terminal(project, "", "--lang", "zh", columns=columns, rows=rows, PATH=path) as terminal:
         assert terminal.ended() == 2
         assert "欢迎" in terminal.screen
         assert not terminal.paper.scrolled
         assert "CODER_API_KEY" in terminal.screen
+
+
+def _installed(project: Project) -> Path:
+    """A directory for PATH that has `coder`."""
+    program = project.home / "bin" / "coder"
+    program.parent.mkdir()
+    program.touch(mode=0o755)
+    return program.parent
+
+
+def test_what_to_type_can_be_typed_where_coder_is_not_on_path(project: Project) -> None:
+    with Terminal(project, columns=200, PATH="/nowhere") as terminal:
+        assert terminal.ended() == 2
+        for name in ("local", "demo"):
+            assert f"{sys.executable} -m coder {name}" in terminal.screen
 
 
 @contextmanager

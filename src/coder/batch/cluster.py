@@ -10,6 +10,7 @@ import contextlib
 import logging
 import re
 import socket
+import sys
 import time
 from importlib import metadata
 from pathlib import Path
@@ -231,7 +232,7 @@ def _connected(address: str) -> Any:
     try:
         import ray
     except ImportError:
-        raise BatchError("batch.no_ray") from None
+        raise BatchError("batch.no_ray", python=sys.executable) from None
     import coder
 
     _reach(address)

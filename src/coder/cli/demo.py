@@ -17,7 +17,7 @@ from pathlib import Path
 
 from coder.cli.common import parser_for
 from coder.cli.demo_script import CHECK, LIVE_CONFIG, PROJECT, QUESTION, SCRIPT
-from coder.cli.errors import Exit, UsageError
+from coder.cli.errors import Exit, UsageError, fitted
 from coder.cli.once import TextOutput, watch
 from coder.config.load import home_directory
 from coder.config.models import FETCHED, NAME, PREFIX, SIZE, gguf_of, is_fetched
@@ -26,6 +26,7 @@ from coder.engine.setup import Options, open_agent, provider_of, read_settings
 from coder.model.scripted import ScriptedServer
 from coder.protocol.events import AnyEvent, TurnEnded
 from coder.protocol.ops import UserInput
+from coder.terminal.command_name import command_name
 from coder.texts import Phrase
 
 
@@ -36,7 +37,7 @@ def run(arguments: list[str]) -> int:
     parser.options.add_argument("--keep", action="store_true", help=parser.say("cli.help.keep_demo"))
     chosen = parser.parse_args(arguments)
     if chosen.live and not is_fetched(home_directory(os.environ)):
-        raise UsageError("demo.unfetched", coder=_own_name(), size=SIZE // 1_000_000)
+        raise UsageError("demo.unfetched", coder=command_name(), size=SIZE // 1_000_000)
     delay = 0.0 if chosen.fast or not sys.stdout.isatty() else 0.02
     directory = Path(tempfile.mkdtemp(prefix="coder-demo-"))
     try:
@@ -108,9 +109,10 @@ async def _tour(
     if check and status in (Exit.ANSWERED, Exit.UNVERIFIED):
         view.line("\n" + say("demo.mended" if view.passed else "demo.not_mended", command=check))
         status = Exit.ANSWERED if view.passed else Exit.UNVERIFIED
-    named = {"coder": _own_name(), "directory": directory, "id": engine.view.session_id}
-    view.line("\n" + say("demo.kept" if keep else "demo.gone", **named))
-    view.line(say("demo.foot"))
+    named = {"coder": command_name(), "directory": directory, "id": engine.view.session_id}
+    view.line("")
+    for key in ("demo.kept" if keep else "demo.gone", "demo.foot"):
+        view.line(fitted(say(key, **named), sys.stdout))
     return status
 
 
@@ -123,13 +125,6 @@ class _Output(TextOutput):
         if isinstance(event, TurnEnded):
             self.passed = event.verification.status == "passed"
         super().show(event)
-
-
-def _own_name() -> str:
-    """The command to type: with its path if `coder` is not on PATH, as after `./dev demo`."""
-    if shutil.which("coder"):
-        return "coder"
-    return f"{sys.executable} -m coder" if sys.argv[0].endswith("__main__.py") else sys.argv[0]
 
 
 def lay_out(directory: Path) -> None:

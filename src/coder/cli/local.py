@@ -6,7 +6,7 @@ import sys
 from importlib.util import find_spec
 
 from coder.cli.common import parser_for, settings_from
-from coder.cli.errors import Exit
+from coder.cli.errors import Exit, fitted
 from coder.config.models import gguf_of, is_fetched
 from coder.model.local.fetch import QWEN
 from coder.terminal.ask.question import ask_at_start
@@ -20,8 +20,12 @@ def run(arguments: list[str]) -> int:
     chosen = parser.parse_args(arguments)
     _, settings = settings_from(chosen)
     say, home = settings.texts.say, settings.home
-    if not is_fetched(home):
-        print(about(QWEN, settings.texts))
+    fetched, served = is_fetched(home), find_spec("xllamacpp") is not None
+    if not fetched:
+        print(fitted(about(QWEN, settings.texts), sys.stdout), flush=True)
+    if not served:  # said before the download, not after it
+        print(fitted(say("local.no_server", python=sys.executable), sys.stderr), file=sys.stderr)
+    if not fetched:
         if not chosen.yes and not (sys.stdin.isatty() and ask_at_start(say("local.ask"), settings.texts)):
             if not sys.stdin.isatty():
                 print(say("local.say_yes"), file=sys.stderr)
@@ -29,7 +33,4 @@ def run(arguments: list[str]) -> int:
         if not fetch_shown(QWEN, home, settings.texts):
             return Exit.FAILED
     print(say("local.there", file=safe(str(gguf_of("local", home)))))
-    if find_spec("xllamacpp") is None:
-        print(say("local.no_server"), file=sys.stderr)
-        return Exit.FAILED
-    return Exit.ANSWERED
+    return Exit.ANSWERED if served else Exit.FAILED

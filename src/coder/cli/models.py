@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 
 from coder.cli.common import columns, parser_for, settings_from
-from coder.cli.errors import Exit
+from coder.cli.errors import Exit, fitted
 from coder.config.list_prices import READ
 from coder.config.models import context_window_of, dialect_of, sees_images, window_for
 from coder.config.provider import KNOWN, Provider, resolve_provider, wire_of
@@ -52,7 +53,7 @@ def run(arguments: list[str]) -> int:
         print(safe_json(msgspec.json.encode(found)).decode("utf-8"))
         return Exit.ANSWERED
     for line in (*_table(rows, settings), *([problem] if problem else [])):
-        print(safe(line))
+        print(fitted(safe(line), sys.stdout))
     return Exit.ANSWERED
 
 

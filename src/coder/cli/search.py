@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from coder.cli.errors import Exit, UsageError
+from coder.cli.errors import Exit, UsageError, fitted
 from coder.engine.setup import Options, Settings
 from coder.lookback.index.search import Found, Hit, search
 from coder.lookback.index.update import Progress
@@ -43,7 +43,7 @@ def search_sessions(options: Options, settings: Settings, chosen: argparse.Names
     for one in found:
         print(_head(one, roots[one.directory] if chosen.all else ""))
         for hit in one.hits:
-            print(f"    {_label(hit, settings)} {flat(hit.line)}")
+            print(fitted(f"    {_label(hit, settings)} {flat(hit.line)}", sys.stdout, hang=4))
     return Exit.ANSWERED
 
 

@@ -21,8 +21,13 @@ if TYPE_CHECKING:
 
 _ELSEWHERE = {  # subcommands of other programs: what does it here
     "config": "cli.elsewhere.config",
+    "continue": "cli.elsewhere.resume",
     "init": "cli.elsewhere.init",
     "login": "cli.elsewhere.login",
+    "redo": "cli.elsewhere.undo",
+    "resume": "cli.elsewhere.resume",
+    "setup": "cli.elsewhere.login",
+    "undo": "cli.elsewhere.undo",
     "update": "cli.elsewhere.update",
     "upgrade": "cli.elsewhere.update",
     "version": "cli.elsewhere.version",
@@ -105,7 +110,9 @@ def _asks_for_help(chosen: argparse.Namespace) -> bool:
 
 def _refuse_near_misses(chosen: argparse.Namespace) -> None:
     """A single word that is close to a subcommand, or is one elsewhere, is no question: one costs money."""
-    word = chosen.words[0].lower() if len(chosen.words) == 1 else ""
+    names_session = len(chosen.words) == 2 and chosen.words[0] == "resume" and chosen.words[1][:1].isdigit()
+    alone = len(chosen.words) == 1 or names_session
+    word = chosen.words[0].lower() if alone else ""
     if chosen.once or not word.replace("-", "").replace("_", "").isalpha():
         return
     if word in _ELSEWHERE:

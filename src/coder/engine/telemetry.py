@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import sys
 import threading
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
@@ -60,7 +61,7 @@ def telemetry_for(environ: Mapping[str, str]) -> Telemetry | Phrase:
     try:
         return Telemetry(environ)
     except ImportError:
-        return Phrase("servers.otel_missing")
+        return Phrase("servers.otel_missing", python=sys.executable)
     except Exception as error:  # a header or an address that the SDK does not take
         return Phrase("servers.otel_failed", why=f"{type(error).__name__}: {error}")
 

@@ -78,12 +78,15 @@ class SessionStore:
             return False
 
     def matching(self, prefix: str) -> list[str]:
-        """The session of this id, or those whose ids start with it; newest first."""
+        """The session of this id, or those whose ids start with it, newest first. Of several those that
+        `infos` lists, if there are any."""
         if self.exists(prefix):
             return [prefix]
         if not prefix:
             return []
-        return [name for name, _ in self._logs() if name.startswith(prefix)]
+        found = [name for name, _ in self._logs() if name.startswith(prefix)]
+        used = [info.session_id for info in self.infos()] if len(found) > 1 else []
+        return [name for name in found if name in used] or found
 
     def infos(self, limit: int | None = None) -> list[SessionInfo]:
         """Newest first; reads only the ends of each log."""

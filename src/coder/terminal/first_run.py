@@ -13,6 +13,7 @@ from coder.config.models import FETCHED, NAME, is_fetched
 from coder.config.provider import KNOWN, LOCAL_EXAMPLE
 from coder.engine.setup import Options, Settings
 from coder.terminal.ask.question import ask_at_start
+from coder.terminal.command_name import command_name
 from coder.terminal.render.plain import PlainRenderer
 
 # Default ports of local model servers.
@@ -20,7 +21,6 @@ USUAL_PORTS = ((11434, "Ollama"), (8080, "llama.cpp"), (1234, "LM Studio"), (800
 _WAYS = {
     "key": f"export {KNOWN[0].key_variable}=…",
     "server": f"export CODER_BASE_URL={LOCAL_EXAMPLE}",
-    "local": "coder local",
 }
 _OTHER_KEYS = ", ".join(["CODER_API_KEY", *(known.key_variable for known in KNOWN[1:3])])
 _CONNECT_SECONDS = 0.2
@@ -32,18 +32,19 @@ def first_run(options: Options, settings: Settings, renderer: PlainRenderer) -> 
     say = settings.texts.say
     renderer.paragraph(say("first.welcome"))
     renderer.line("")
-    for way, command in _WAYS.items():
+    name = command_name()
+    for way, command in {**_WAYS, "local": f"{name} local"}.items():
         renderer.line(f"  {renderer.palette.paint('strong', command)}")
         renderer.paragraph(say(f"first.way_{way}", keys=_OTHER_KEYS), margin=4)
     renderer.line("")
     renderer.paragraph(say("first.keep"))
-    renderer.paragraph(say("first.demo"))
-    for port, name in USUAL_PORTS:
+    renderer.paragraph(say("first.demo", coder=name))
+    for port, server in USUAL_PORTS:
         url = f"http://127.0.0.1:{port}/v1"
         if not (_listens(port) and _is_a_model_server(url)):
             continue
         renderer.line("")
-        wanted = ask_at_start(say("first.offer", name=name, url=url), settings.texts)
+        wanted = ask_at_start(say("first.offer", name=server, url=url), settings.texts)
         if wanted:
             renderer.paragraph(say("first.chosen", url=url))
             return msgspec.structs.replace(options, base_url=url)

@@ -119,7 +119,7 @@ class LocalServer:
         except msgspec.DecodeError:
             told = {}
         if told.get("fault") == "missing":
-            raise ModelError(Phrase("fault.local_missing"), kind="unreachable")
+            raise ModelError(Phrase("fault.local_missing", python=sys.executable), kind="unreachable")
         self.url = told.get("url", "")
         if not self.url:
             last = self._log.decode("utf-8", errors="replace").strip().rpartition("\n")[2]

@@ -75,8 +75,15 @@ TEXTS: dict[str, str] = {
         "There is no subcommand init: `/init` in a session writes AGENTS.md. To ask it: coder --once {word}"
     ),
     "cli.elsewhere.login": (
-        "There is no subcommand login: set a provider's key, e.g. export OPENAI_API_KEY=…; `coder doctor` "
+        "There is no subcommand {word}: set a provider's key, e.g. export OPENAI_API_KEY=…; `coder doctor` "
         "says whether it works. To ask it: coder --once {word}"
+    ),
+    "cli.elsewhere.resume": (
+        "There is no subcommand {word}: `coder --continue` goes on with the latest session, `coder --resume` "
+        "lets you choose one. To ask it: coder --once {word}"
+    ),
+    "cli.elsewhere.undo": (
+        "There is no subcommand {word}: `coder --continue`, then `/{word}`. To ask it: coder --once {word}"
     ),
     "cli.elsewhere.update": (
         "There is no subcommand {word}: `git pull` in the checkout and `pipx install --force .` there. "

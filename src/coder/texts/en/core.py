@@ -18,8 +18,8 @@ TEXTS: dict[str, str] = {
     "compact.inflated_now": "it came out no shorter than what it was to replace",
     "compact.nothing": "There is nothing to compact yet.",
     "demo.foot": (
-        "To use a model of your own, set CODER_API_KEY (or CODER_BASE_URL for a local\n"
-        "server) and run coder in your project."
+        "To use a model of your own, set CODER_API_KEY (or CODER_BASE_URL for a local server) and run "
+        "`{coder}` in your project."
     ),
     "demo.gone": "The tour's project is removed; `{coder} demo --keep` leaves it and its record.",
     "demo.head": "A tour: a scripted model, real tools, a project with a failing test.\n",
@@ -252,7 +252,7 @@ TEXTS: dict[str, str] = {
     "skills.origin.paths": "skills.paths",
     "skills.origin.project": "project",
     # terminal: the interactive prompt
-    "first.demo": "To look around first: `coder demo`, a tour that needs no model.",
+    "first.demo": "To look around first: `{coder} demo`, a tour that needs no model.",
     "first.keep": (
         "An export ends with the terminal: to keep it, put it into your shell's profile, or set `provider` "
         "in ~/.coder/config.json."

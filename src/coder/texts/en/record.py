@@ -4,7 +4,10 @@ from __future__ import annotations
 
 TEXTS: dict[str, str] = {
     "record.full": "the disk is full",
-    "record.in_use": "Session {id} is open in another process.",
+    "record.in_use": (
+        "Session {id} is open in another process: leave it there first. If Ctrl+Z stopped it in this "
+        "terminal, `fg` brings it back."
+    ),
     "record.leads_out": (
         "The session's record is not written: {directory} leads out of this folder by a link, to {real}. "
         "Remove the link, or name a folder with --log-dir."

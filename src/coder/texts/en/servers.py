@@ -60,7 +60,8 @@ TEXTS: dict[str, str] = {
     "servers.usage": "Usage: /mcp [restart NAME]",
     "servers.otel_failed": "OpenTelemetry could not be set up, so nothing is sent: {why}",
     "servers.otel_missing": (
-        "OTEL_EXPORTER_OTLP_ENDPOINT is set, but spans need pip install 'coder[otel]'; nothing is sent."
+        "OTEL_EXPORTER_OTLP_ENDPOINT is set, but nothing is sent: spans need "
+        "{python} -m pip install 'coder[otel]'"
     ),
     "servers.otel_protocol": (
         "OTEL_EXPORTER_OTLP_PROTOCOL is {protocol}, but spans are sent by http/protobuf alone; nothing is "

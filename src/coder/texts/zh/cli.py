@@ -72,8 +72,15 @@ TEXTS: dict[str, str] = {
     ),
     "cli.elsewhere.init": "没有子命令 init：在会话中用 `/init` 生成 AGENTS.md。若要提问：coder --once {word}",
     "cli.elsewhere.login": (
-        "没有子命令 login：请设置服务商的密钥，例如 export OPENAI_API_KEY=…，"
+        "没有子命令 {word}：请设置服务商的密钥，例如 export OPENAI_API_KEY=…，"
         "再用 `coder doctor` 检查是否可用。若要提问：coder --once {word}"
+    ),
+    "cli.elsewhere.resume": (
+        "没有子命令 {word}：`coder --continue` 继续最近的会话，`coder --resume` 可以选择。"
+        "若要提问：coder --once {word}"
+    ),
+    "cli.elsewhere.undo": (
+        "没有子命令 {word}：先运行 `coder --continue`，再输入 `/{word}`。若要提问：coder --once {word}"
     ),
     "cli.elsewhere.update": (
         "没有子命令 {word}：在源码目录中执行 `git pull`，再执行 `pipx install --force .`。"

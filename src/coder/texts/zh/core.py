@@ -12,7 +12,7 @@ TEXTS: dict[str, str] = {
     "compact.nothing": "目前没有可压缩的内容。",
     "demo.foot": (
         "要使用自己的模型，请设置 CODER_API_KEY（或用 CODER_BASE_URL 指向本地服务），"
-        "然后在你的项目中运行 coder。"
+        "然后在你的项目中运行 `{coder}`。"
     ),
     "demo.gone": "导览所用的项目现已删除；`{coder} demo --keep` 会保留项目及其记录。",
     "demo.head": "导览：脚本模型、真实工具，一个含失败测试的项目。\n",
@@ -214,7 +214,7 @@ TEXTS: dict[str, str] = {
     "skills.origin.paths": "skills.paths",
     "skills.origin.project": "项目",
     # terminal: the interactive prompt
-    "first.demo": "想先看看：`coder demo` 可演示一遍，无需模型。",
+    "first.demo": "想先看看：`{coder} demo` 可演示一遍，无需模型。",
     "first.keep": (
         "export 只在当前终端有效：要保留，请写入 shell 的配置文件，"
         "或在 ~/.coder/config.json 中设置 `provider`。"

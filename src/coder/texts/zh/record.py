@@ -4,7 +4,9 @@ from __future__ import annotations
 
 TEXTS: dict[str, str] = {
     "record.full": "磁盘已满",
-    "record.in_use": "会话 {id} 正在另一个进程中打开。",
+    "record.in_use": (
+        "会话 {id} 正在另一个进程中打开：请先在那里退出。若是在此终端中按 Ctrl+Z 暂停的，`fg` 可恢复。"
+    ),
     "record.leads_out": (
         "不写会话记录：{directory} 经由链接指向本文件夹之外的 {real}。"
         "请删除该链接，或用 --log-dir 指定文件夹。"

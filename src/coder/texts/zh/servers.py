@@ -55,7 +55,8 @@ TEXTS: dict[str, str] = {
     "servers.usage": "用法：/mcp [restart 名称]",
     "servers.otel_failed": "无法设置 OpenTelemetry，因此不会发送任何内容：{why}",
     "servers.otel_missing": (
-        "已设置 OTEL_EXPORTER_OTLP_ENDPOINT，但发送 span 需要 pip install 'coder[otel]'；不会发送任何内容。"
+        "已设置 OTEL_EXPORTER_OTLP_ENDPOINT，但不会发送任何内容：发送 span 需要 "
+        "{python} -m pip install 'coder[otel]'"
     ),
     "servers.otel_protocol": (
         "OTEL_EXPORTER_OTLP_PROTOCOL 为 {protocol}，但 span 只能通过 http/protobuf 发送；不会发送任何内容。"

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import os
+import sys
 import threading
 import warnings
 from base64 import b64decode, b64encode
@@ -63,7 +64,7 @@ def fitted(data: bytes, name: str = "") -> Image:
         import PIL.Image
     except ImportError:
         if picture.media_type == "image/bmp" or len(data) > MAX_BYTES or _side(picture) > MAX_SIDE:
-            raise Unusable("image.needs_pillow", name=name) from None
+            raise Unusable("image.needs_pillow", name=name, python=sys.executable) from None
         return _image(data, picture, name)
     warnings.filterwarnings("ignore", module="PIL")  # of odd files; the terminal is not theirs
     try:

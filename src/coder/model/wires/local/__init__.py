@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncGenerator
 from importlib.util import find_spec
 from pathlib import Path
@@ -40,7 +41,7 @@ class Local:
         """Raises `ModelError` where the fetched model could not be served."""
         check_file(FETCHED, gguf_of(FETCHED, self._home))
         if find_spec("xllamacpp") is None:
-            raise ModelError(Phrase("fault.local_missing"), kind="unreachable")
+            raise ModelError(Phrase("fault.local_missing", python=sys.executable), kind="unreachable")
         return [FETCHED]
 
     async def close(self) -> None:
