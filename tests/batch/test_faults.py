@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -141,6 +142,21 @@ def test_a_task_whose_process_always_dies_is_given_up(project: Project) -> None:
     assert (row["status"], row["attempt"], driver.returncode) == ("lost", 3, 1)
     assert "died 3 times" in row["error"]
     batch.nothing_left()
+
+
+@pytest.mark.parametrize("word", ["clone", "reset"])
+def test_a_git_that_was_killed_is_no_result_of_the_task(project: Project, word: str) -> None:
+    make_repository(project.cwd)
+    batch = Batch(project, [{**TASK, "check": "test -f new.txt"}])
+    once = project.home / "once"
+    body = f'#!/bin/sh\ntest "$1" = {word} && mkdir {once} && kill -9 $$\nexec {shutil.which("git")} "$@"\n'
+    program = project.write("bin/git", body)
+    program.chmod(0o755)
+    with model(writes()) as server:
+        done = batch.run(server.url, env={"PATH": f"{program.parent}:{os.environ['PATH']}"})
+    row = batch.by_id()["one"]
+    assert (done.returncode, row["status"], row["attempt"]) == (0, "ok", 2), row
+    assert once.exists()
 
 
 def slow_second_step(request: dict[str, Any]) -> Any:

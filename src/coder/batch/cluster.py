@@ -22,7 +22,7 @@ from coder.batch.hub import Hub, Supervise, attempt_on_node, supervised
 from coder.batch.inbox import Ended, News
 from coder.batch.job import Job, Outcome, Secrets
 from coder.batch.limits import Limits
-from coder.batch.mirror import CheckoutError, bundle_of
+from coder.batch.mirror import CheckoutError, Killed, bundle_of
 from coder.batch.nursery import Nursery
 from coder.batch.tasks import BatchError, Task, is_url
 
@@ -147,6 +147,8 @@ class RayEngine:
         for job in jobs:
             try:
                 ready.append((job, self._bundle(job.task)))
+            except Killed as error:
+                refused.append(News(job.key, job.attempt, Ended(str(error))))
             except (CheckoutError, OSError) as error:
                 done = Done(Outcome("setup_failed", error=str(error)))
                 refused += [News(job.key, job.attempt, what) for what in (done, Ended())]

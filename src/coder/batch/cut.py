@@ -30,7 +30,7 @@ class _Layer(msgspec.Struct, frozen=True):
 
 def cut_at(git: Git, mirror: Path, base: str) -> Path:
     """The cut at a commit of the mirror, made where it is missing; the caller holds the mirror's lock.
-    Raises `CheckoutError`, `Stopped`, `OSError`."""
+    Raises `CheckoutError`, `Killed`, `Stopped`, `OSError`."""
     cuts = mirror.with_suffix(".cuts")
     path = cuts / base
     if path.exists():

@@ -45,6 +45,10 @@ class CheckoutError(Exception):
     """The source cannot be had; the text is git's."""
 
 
+class Killed(Exception):
+    """A signal ended git, which says nothing of the task: the attempt counts as lost."""
+
+
 class Stopped(Exception):
     """The attempt was cancelled meanwhile."""
 
@@ -83,7 +87,8 @@ class Bundle(msgspec.Struct, frozen=True):
 def mirror_for(
     task: Task, nursery: Nursery, stopping: Stopping, bundle: Callable[[], Bundle] | None = None
 ) -> Mirror:
-    """Of a task's source, made where it is missing. Raises `CheckoutError`, `Stopped`, `OSError`."""
+    """Of a task's source, made where it is missing. Raises `CheckoutError`, `Killed`, `Stopped`,
+    `OSError`."""
     git = Git(stopping, nursery)
     path = _mirror(git, task, nursery.root, bundle)
     made = _made(path)
@@ -222,7 +227,7 @@ _commits: dict[tuple[str, str], str] = {}
 
 
 def bundle_of(task: Task, nursery: Nursery, stopping: Stopping) -> Bundle:
-    """The mirror of a local source. Raises `CheckoutError`, `Stopped`, `OSError`."""
+    """The mirror of a local source. Raises `CheckoutError`, `Killed`, `Stopped`, `OSError`."""
     git = Git(stopping, nursery)
     path = _mirror(git, task, nursery.root)
     made, where = _made(path), {"GIT_DIR": str(path)}
@@ -322,6 +327,8 @@ class Git:
                     process.kill()
                     raise
                 else:
+                    if process.returncode < 0:
+                        raise Killed(f"git {words[0]}: signal {-process.returncode}")
                     return process.returncode, output, errors
 
 

@@ -18,7 +18,7 @@ from coder.batch.channel import Done, Grew, Start, TaskChannel
 from coder.batch.gate import Gate
 from coder.batch.home import HOME, OWN
 from coder.batch.job import Check, Outcome
-from coder.batch.mirror import CheckoutError
+from coder.batch.mirror import CheckoutError, Killed
 from coder.batch.nursery import PASSED_ON
 from coder.batch.results import ANSWER, PATCH, RECORD
 from coder.batch.workspace import Workspace, counts
@@ -91,6 +91,9 @@ async def _serve(connection: socket.socket) -> None:
         outcome = await attempt
     except asyncio.CancelledError:
         outcome = Outcome("cancelled", final=False)
+    except Killed:
+        listening.cancel()
+        return  # without an outcome: it is made again
     except (CheckoutError, OSError) as error:
         outcome = Outcome("setup_failed", error=str(error))
     except Fault as error:

@@ -13,7 +13,7 @@ import shutil
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from coder.batch.mirror import NO_COMMIT, CheckoutError
+from coder.batch.mirror import NO_COMMIT, CheckoutError, Killed
 from coder.process.run import Outcome as Ran
 
 _CONFIG = """\
@@ -48,6 +48,7 @@ _ALONE = {
     "GIT_CONFIG_GLOBAL": "/dev/null",
     "GIT_TERMINAL_PROMPT": "0",
 }
+_BY_SIGNAL = 128  # a shell's exit status, and the signal's number
 _CLOSED = "could not open directory"  # git only warns of it
 # A task may have taken away its own permissions.
 _ADD = f"""\
@@ -86,12 +87,11 @@ class Workspace:
         self.lacks: list[str] = []  # what changed and is not in the last whole patch
 
     async def check_out(self) -> None:
-        """Raises `CheckoutError`."""
+        """Raises `CheckoutError`, `Killed`."""
         _write_git_directory(self.root / ".git", self._mirror, self._base)
         # No program runs by this: the settings are ours, and they define no filter.
         done = await self._run("git reset --hard --quiet", {**_ALONE, "LC_ALL": "C"}, None)
-        if done.exit_code != 0:
-            raise CheckoutError(f"git reset: {done.stderr.strip()[-1000:]}")
+        _refuse_failed("git reset", done)
         _write_git_directory(self._patches, self._mirror, self._base)
         (self._patches / "info").mkdir()
         (self._patches / "info" / "exclude").write_text(_EXCLUDED, encoding="utf-8")
@@ -102,11 +102,11 @@ class Workspace:
             self.has_attributes = b".gitattributes" in index.read_bytes()
 
     async def start_here(self) -> None:
-        """What `setup` or the checkout itself made is no part of the patch."""
+        """What `setup` or the checkout itself made is no part of the patch. Raises `CheckoutError`,
+        `Killed`."""
         done = await self._git(f"{_ADD} add_all && git write-tree")
         tree = done.stdout.strip().splitlines()[-1:] or [""]
-        if done.exit_code != 0:
-            raise CheckoutError(f"git write-tree: {done.stderr.strip()[-1000:]}")
+        _refuse_failed("git write-tree", done)
         self._base = tree[0]
 
     async def patch(self) -> bytes:
@@ -150,6 +150,13 @@ class Workspace:
     async def _git(self, line: str) -> Ran:
         where = {"GIT_DIR": str(self._patches), "GIT_WORK_TREE": str(self.root), "LC_ALL": "C"}
         return await self._run(line, {**_ALONE, **where}, [str(self._patches)])
+
+
+def _refuse_failed(what: str, done: Ran) -> None:
+    if done.exit_code > _BY_SIGNAL:
+        raise Killed(f"{what}: signal {done.exit_code - _BY_SIGNAL}")
+    if done.exit_code != 0:
+        raise CheckoutError(f"{what}: {done.stderr.strip()[-1000:]}")
 
 
 def _write_git_directory(directory: Path, mirror: Path, base: str) -> None:
