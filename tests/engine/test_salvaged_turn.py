@@ -33,6 +33,32 @@ def test_the_call_runs_and_the_model_sees_its_result(project: Project, dialect: 
     assert event["meta"]["tool_calls"][0]["name"] == "read"
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        '<|channel|>commentary to=functions.read <|constrain|>json<|message|>{"path": "a.txt"}<|call|>',
+        '<|tool_call_begin|>functions.read:0<|tool_call_argument_begin|>{"path": "a.txt"}<|tool_call_end|>',
+        '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>read<｜tool▁sep｜>{"path": "a.txt"}<｜tool▁call▁end｜>',
+        '<｜DSML｜tool_calls>\n<｜DSML｜invoke name="read">\n<｜DSML｜parameter name="path" string="true">'
+        'a.txt</｜DSML｜parameter>\n<｜DSML｜parameter name="limit" string="false">3</｜DSML｜parameter>\n'
+        "</｜DSML｜invoke>\n</｜DSML｜tool_calls>",
+        "\n<tool_call>read\n<arg_key>path</arg_key>\n<arg_value>a.txt</arg_value>\n<arg_key>limit</arg_key>\n"
+        "<arg_value>3</arg_value>\n</tool_call>",
+    ],
+    ids=["harmony", "Kimi", "DeepSeek", "DSML", "GLM"],
+)
+def test_what_a_server_did_not_parse_runs(project: Project, call: str) -> None:
+    project.write("a.txt", "the secret is 42\n")
+    steps = [{"text": f"I read it first.{call}", "chunk": 3}, {"text": "It is 42."}]
+    driver = play(project, steps, ["what is it?"])
+    assert [e.state for e in of(driver.seen, ToolCallChanged)] == ["scheduled", "executing", "success"]
+    shown = "".join(e.text for e in of(driver.seen, Content))
+    assert shown.replace("\n", "") == "I read it first.It is 42."
+    called, result = driver.chats[1]["messages"][-2:]
+    assert called["content"] == "I read it first."
+    assert "the secret is 42" in result["content"]
+
+
 def told_of(project: Project, text: str, asked: str = "what is it?") -> tuple[list[str], bool]:
     """The warnings, and whether the model hears of a call that was not run."""
     driver = play(project, [{"text": text}, {"text": "Oh."}], [asked, "and now?"])

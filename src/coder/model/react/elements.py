@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from typing import Any
+
+import msgspec
 
 from coder.protocol.messages import ToolSpec
 
 _ENTRY = re.compile(
-    r"\s*<(?:parameter|param|arg|argument)(?:\s*=\s*|\s+name\s*=\s*)[\"']?([\w.-]{1,100})[\"']?\s*>"
-    r"(.*?)</(?:parameter|param|arg|argument)\s*>\s*",
+    r"\s*<(?:[|｜]DSML[|｜])?(?:parameter|param|arg|argument)(?:\s*=\s*|\s+name\s*=\s*)"
+    r"[\"']?([\w.-]{1,100})[\"']?(?:\s+string\s*=\s*[\"']?(true|false)[\"']?)?\s*>"
+    r"(.*?)</(?:[|｜]DSML[|｜])?(?:parameter|param|arg|argument)\s*>\s*",
     re.DOTALL | re.IGNORECASE,
 )
 _ELEMENT = re.compile(r"\s*<([A-Za-z_][\w.-]{0,99})\s*>")
@@ -50,11 +54,21 @@ def entry_arguments(body: str, spec: ToolSpec | None) -> dict[str, Any] | None:
     found: dict[str, Any] = {}
     at = 0
     while entry := _ENTRY.match(body, at):
-        found[entry[1]] = unwrapped(entry[2])
+        found[entry[1]] = _typed(entry[3], (entry[2] or "").lower())
         at = entry.end()
     if found:
         return found if not body[at:].strip() else None
     return element_arguments(body, spec) if spec is not None else None
+
+
+def _typed(text: str, is_string: str) -> Any:
+    """DeepSeek's models say whether a value is a text or JSON."""
+    if is_string == "true":
+        return text
+    if is_string == "false":
+        with contextlib.suppress(msgspec.DecodeError):
+            return msgspec.json.decode(text)
+    return unwrapped(text)
 
 
 def wrapped_body(body: str) -> str:

@@ -15,7 +15,8 @@ import msgspec
 
 from coder.model.json_repair import NotReadable, read_lenient
 from coder.model.quotation import is_spoken_of
-from coder.model.react.elements import element_arguments, entry_arguments
+from coder.model.react.elements import element_arguments, entry_arguments, unwrapped
+from coder.model.salvage.tokens import BEGIN, END, HARMONY, HARMONY_END, HEAD, KEY, KEYED, MARK, SPECIAL
 from coder.protocol.messages import ToolSpec
 
 # Whether a name and arguments are a valid call; with None for the arguments, whether the name is known.
@@ -40,24 +41,31 @@ LANGUAGES = (
 
 FENCE = re.compile(r"(`{3,}|~{3,})[ \t]*([\w+-]*)[ \t]*\n?")
 WRAPPER = re.compile(
-    r"<\|?(tool_calls?|function_calls?|tool_uses?|tool_code|tools?|function|action|call)\|?\s*>",
+    rf"<\|?{MARK}(tool_calls?|function_calls?|tool_uses?|tool_code|tools?|function|action|call)\|?\s*>",
     re.IGNORECASE,
 )
 NAMED = re.compile(
-    r"<(function|invoke|tool|tool_call|tool_use|action|call)"
+    rf"<{MARK}(function|invoke|tool|tool_call|tool_use|action|call)"
     r"(?:\s*=\s*|\s+(?:name|tool)\s*=\s*)[\"']?([\w.:/-]{1,100})[\"']?\s*>",
     re.IGNORECASE,
 )
 TOKEN = re.compile(r"\[TOOL_CALLS\]|<\|python_tag\|>|<\|tool_calls?\|>|functools(?=\[)")
+FORMS = (WRAPPER, NAMED, TOKEN, BEGIN, HARMONY)
 ELEMENT = re.compile(r"<([A-Za-z_][\w.-]{0,99})>")
-_NAME_THEN_OBJECT = re.compile(r"([\w.:/-]{1,100})\s*(?:\[ARGS\])?\s*(?=\{)")
-_CLOSER = re.compile(r"</?\|?[\w:]{1,40}\|?\s*>")
+_NAME_THEN_OBJECT = re.compile(r"([\w.:/-]{1,100})\s*(?:\[CALL_ID\]\w{1,64})?(?:\[ARGS\])?\s*(?=\{)")
+_CLOSER = re.compile(rf"</?\|?{MARK}[\w:]{{1,40}}\|?\s*>")
 _BETWEEN = re.compile(r"[\s,;]*")
-_END_TOKENS = re.compile(r"(?:\s|<\|(?:im_end|eot_id|eom_id|endoftext|end|end_of_text)\|>|</s>)+\Z")
+_END_TOKENS = re.compile(
+    r"(?:\s|<\|(?:im_end|eot_id|eom_id|endoftext|end|end_of_text|call|return|user|observation)\|>"
+    r"|<｜end▁of▁sentence｜>|\[e~\[|</s>)+\Z"
+)
 _LINE_ENDS = re.compile(r"[ \t]*\n")
-_THINKING = re.compile(r"\s*<think(?:ing)?>.*?</think(?:ing)?>\s*", re.DOTALL | re.IGNORECASE)
-_STILL_THINKING = re.compile(r"\s*<think(?:ing)?>", re.IGNORECASE)
-_THOUGHT = re.compile(r".*</think(?:ing)?>", re.IGNORECASE)
+_ANALYSIS = r"(?:<\|start\|>assistant)?<\|channel\|>analysis<\|message\|>"
+_THINKING = re.compile(
+    rf"\s*(?:<think(?:ing)?>.*?</think(?:ing)?>|{_ANALYSIS}.*?<\|end\|>)\s*", re.DOTALL | re.IGNORECASE
+)
+STILL_THINKING = re.compile(rf"\s*(?:<think(?:ing)?>|{_ANALYSIS})", re.IGNORECASE)
+THOUGHT = re.compile(r".*?(?:</think(?:ing)?>|<\|end\|>)", re.IGNORECASE | re.DOTALL)
 _OPENING = re.compile(r"```|~~~|\{|\[(?=TOOL_CALLS\]|\s*\{)|<|functools\[")
 _EXAMPLE = re.compile(
     r"for example|\be\.g\.|\bexamples?\b|looks? like|(?:would|might|could) look|\bsample\b"
@@ -94,7 +102,7 @@ def find_calls(text: str, tools: Sequence[ToolSpec], is_call: IsCall) -> Found |
         return None
     reader = Blocks(text[:end], tools, is_call)
     thinking = _THINKING.match(text)
-    if thinking is None and _STILL_THINKING.match(text):
+    if thinking is None and STILL_THINKING.match(text):
         return None
     at = prose_from = thinking.end() if thinking else 0
     start = -1
@@ -105,7 +113,8 @@ def find_calls(text: str, tools: Sequence[ToolSpec], is_call: IsCall) -> Found |
         if opening.start() - prose_from + len(prose) > MOST_PROSE:
             return None
         before = reader.text[prose_from : opening.start()]
-        block = reader.block(opening.start()) if _may_begin(before) else None
+        special = SPECIAL.match(reader.text, opening.start()) is not None
+        block = reader.block(opening.start()) if _may_begin(before, special) else None
         if block is None:
             at = _past(reader.text, opening.start())
             continue
@@ -128,7 +137,7 @@ def find_unrun(text: str, tools: Sequence[ToolSpec], is_call: IsCall) -> tuple[s
     at = 0
     while len(text) <= _LONGEST and (opening := _OPENING.search(text, at)):
         start = opening.start()
-        tagged = any(form.match(text, start) for form in (WRAPPER, NAMED, TOKEN))
+        tagged = any(form.match(text, start) for form in FORMS)
         alone = tagged and not text[text.rfind("\n", 0, start) + 1 : start].strip()
         block = reader.block(start) if alone else None
         if block and _LINE_ENDS.match(text, block[1]) and not _is_example(text[:start]):
@@ -137,10 +146,12 @@ def find_unrun(text: str, tools: Sequence[ToolSpec], is_call: IsCall) -> tuple[s
     return None
 
 
-def _may_begin(before: str) -> bool:
-    """Whether a call may follow this text: not in a sentence, a list, a table or a quotation."""
-    line = _THOUGHT.sub("", before.rpartition("\n")[2]).strip(" \t,;*_")
-    return not line or line.endswith((":", "："))
+def _may_begin(before: str, special: bool) -> bool:
+    """Whether a call may follow this text: not in a sentence, a list, a table or a quotation. Models put
+    their `special` tokens right behind a sentence."""
+    line = THOUGHT.sub("", before.rpartition("\n")[2]).strip(" \t,;*_")
+    ends = (":", "：", ".", "!", "?", "。", "！", "？") if special else (":", "：")
+    return not line or line.endswith(ends)
 
 
 def _is_example(before: str) -> bool:
@@ -168,7 +179,10 @@ class Blocks:
         """The calls of the block at offset `at`, and its end."""
         if depth > 3:
             return None
-        for read in (self._fenced, self._named, self._wrapped, self._behind_token, self._bare, self._element):
+        for read in (
+            *(self._fenced, self._named, self._keyed, self._wrapped, self._behind_token, self._bare),
+            *(self._harmony, self._between_tokens, self._element),
+        ):
             if (block := read(at, depth)) is not None:
                 return block
         return None
@@ -224,7 +238,7 @@ class Blocks:
             if value is None or not isinstance(value[0], dict) or not self._is_call(name, value[0]):
                 return None
             return [(name, _json(value[0]))], self._closed(value[1])
-        closer = re.compile(rf"</{opener[1]}\s*>", re.IGNORECASE).search(self.text, inside)
+        closer = re.compile(rf"</{MARK}{opener[1]}\s*>", re.IGNORECASE).search(self.text, inside)
         if closer is None:
             return None
         arguments = entry_arguments(self.text[inside : closer.start()], self._spec(name))
@@ -245,6 +259,46 @@ class Blocks:
         if value is None or not self._is_call(named[1], value[0]):
             return None
         return [(named[1], _json(value[0]))], value[1]
+
+    def _keyed(self, at: int, depth: int) -> tuple[list[Call], int] | None:
+        """`<tool_call>read<arg_key>path</arg_key><arg_value>a</arg_value></tool_call>`"""
+        opener = WRAPPER.match(self.text, at)
+        head = KEYED.match(self.text, opener.end()) if opener else None
+        if head is None:
+            return None
+        arguments, end = dict[str, Any](), head.end()
+        while entry := KEY.match(self.text, end):
+            arguments[entry[1]] = unwrapped(entry[2]) if entry[2].startswith("\n") else entry[2]
+            end = entry.end()
+        closed = self._closed(end)
+        if (closed == end and self.text[end:].strip()) or not self._is_call(head[1], arguments):
+            return None  # further arguments may be on their way
+        return [(head[1], _json(arguments))], closed
+
+    def _harmony(self, at: int, depth: int) -> tuple[list[Call], int] | None:
+        head = HARMONY.match(self.text, at)
+        return self._headed(head, HARMONY_END)
+
+    def _between_tokens(self, at: int, depth: int) -> tuple[list[Call], int] | None:
+        """One or several calls, with or without the tokens around all of them."""
+        calls: list[Call] = []
+        while begin := BEGIN.match(self.text, at):
+            block = self._headed(HEAD.match(self.text, begin.end()), END)
+            if block is None:
+                return None
+            calls += block[0]
+            at = block[1]
+        return (calls, at) if calls else None
+
+    def _headed(self, head: re.Match[str] | None, end: re.Pattern[str]) -> tuple[list[Call], int] | None:
+        """The call whose tool is in the head and whose arguments follow it as an object."""
+        value = self._value(head.end()) if head else None
+        if head is None or value is None or not isinstance(value[0], dict):
+            return None
+        if not self._is_call(head[1], value[0]):
+            return None
+        closing = end.match(self.text, value[1])
+        return [(head[1], _json(value[0]))], closing.end() if closing else value[1]
 
     def _bare(self, at: int, depth: int) -> tuple[list[Call], int] | None:
         if self.text[at : at + 1] not in ("{", "["):

@@ -13,25 +13,28 @@ from coder.model.salvage.find import (
     BESIDE,
     ELEMENT,
     FENCE,
+    FORMS,
     LANGUAGES,
     MOST_PROSE,
     NAME_KEYS,
     NAMED,
-    TOKEN,
-    WRAPPER,
+    STILL_THINKING,
+    THOUGHT,
     WRAPPERS,
     Blocks,
     IsCall,
 )
+from coder.model.salvage.tokens import HARMONY_BEGINS, MAY_BE_SPECIAL, MINIMAX_END, OPENERS, tool_named
 from coder.protocol.messages import ToolSpec, tool_call
 
 Prospect = Literal["no", "unclear", "likely"]
 
 _UNCLEAR_LIMIT = 300  # characters held back without a tool name in them
 _LIKELY_LIMIT = 262_144  # with one: the call may contain a file
+_TAG_LIMIT = 64  # characters that the tags around a thought have at most
 _GROWTH = 1.25  # reassessed at this growth factor, to keep the total cost linear
 
-_LINE = re.compile(r"^[ \t]*(?=[`~{\[<]|functools\[)", re.MULTILINE)
+_BEGINNING = re.compile(rf"^[ \t]*(?=[`~{{\[<]|functools\[)|(?={MAY_BE_SPECIAL.pattern})", re.MULTILINE)
 _KEY = re.compile(r"[\[{\s]*(?:([\"']?)([A-Za-z_]*)(\1)\s*(:)?\s*)?(?:([\"'])([^\"']*)(\5)?)?")
 _NAME = re.compile(rf"[\"'](?:{'|'.join(NAME_KEYS)})[\"']\s*:\s*[\"']([^\"']+)[\"']", re.IGNORECASE)
 _TAGS = (
@@ -56,6 +59,8 @@ class CallBuffer:
         self._is_call = is_call
         self._shown = len(shown)
         self._line = shown.rpartition("\n")[2]  # the unfinished line of the shown text
+        self._first, self._last = shown[:_TAG_LIMIT], shown[-_TAG_LIMIT:]  # characters of the shown text
+        self._thought = False  # the thought that the answer began with has ended
         self.held = ""
         self._assessed_size = 0
         self._prospect: Prospect = "unclear"
@@ -64,6 +69,9 @@ class CallBuffer:
         self.held += text
         shown = ""
         while self.held:
+            if not self._thought and STILL_THINKING.match(self._first + self.held[:_TAG_LIMIT]):
+                shown += self._think()
+                continue
             if self._shown > MOST_PROSE:  # too much text precedes it
                 return shown + self._release(len(self.held))
             begins = self._beginning()
@@ -72,23 +80,40 @@ class CallBuffer:
             shown += self._release(begins)
             if self._may_be_call():
                 return shown
-            line = self.held.find("\n", 1)
-            shown += self._release(len(self.held) if line < 0 else line + 1)
+            shown += self._release(self._next_beginning())
         return shown
+
+    def _think(self) -> str:
+        """Show what belongs to the thought that the answer begins with: it is no prose before a call."""
+        end = THOUGHT.match(self._last + self.held)
+        text = self._release(len(self.held) if end is None else end.end() - len(self._last))
+        if end is not None:
+            self._thought, self._shown = True, 0
+        return text
+
+    def _next_beginning(self) -> int:
+        """How much of what is no call may be shown: up to the end of its line, or the next special token."""
+        line = self.held.find("\n", 1)
+        end = len(self.held) if line < 0 else line + 1
+        special = MAY_BE_SPECIAL.search(self.held, 1, end)
+        return special.start() if special is not None else end
 
     def _release(self, count: int) -> str:
         text, self.held = self.held[:count], self.held[count:]
         if text:
             self._shown += len(text)
+            self._first = (self._first + text)[:_TAG_LIMIT]
+            self._last = (self._last + text)[-_TAG_LIMIT:]
             self._line = (self._line + text).rpartition("\n")[2]
             self._assessed_size, self._prospect = 0, "unclear"
         return text
 
     def _beginning(self) -> int:
         """The start of a line that begins like a call; -1 if there is none."""
-        for line in _LINE.finditer(self.held):
-            if line.start() or not self._line.strip():
-                return line.end()
+        for found in _BEGINNING.finditer(self.held):
+            at = found.end()
+            if found.start() or not self._line.strip() or MAY_BE_SPECIAL.match(self.held, at):
+                return at
         return -1
 
     def _may_be_call(self) -> bool:
@@ -105,7 +130,7 @@ class CallBuffer:
         if block is None:
             return prospect(self.held, self._tools, self._is_call)
         rest = self.held[block[1] :].lstrip(" \t\r\n,;")
-        if not rest or rest.startswith(("</", "<|")):
+        if not rest or rest.startswith(("</", "<|", "<｜")) or MINIMAX_END.startswith(rest):
             return "likely"
         return prospect(rest, self._tools, self._is_call)
 
@@ -158,13 +183,15 @@ def _inner_prospect(text: str, tools: Sequence[ToolSpec], is_call: IsCall) -> Pr
 
 
 def _tag_prospect(text: str, tools: Sequence[ToolSpec]) -> Prospect:
-    if WRAPPER.match(text) or NAMED.match(text) or TOKEN.match(text):
+    if HARMONY_BEGINS.match(text) or any(form.match(text) for form in FORMS):
         return "likely"
     element = ELEMENT.match(text)
     if element is not None:
         return "likely" if any(spec.name == element[1] for spec in tools) else "no"
     start = text.lower()
-    openers = (*_OPENERS, *_OPENERS_WITH_BARS, *(f"<{spec.name}>" for spec in tools))
+    openers = (*_OPENERS, *_OPENERS_WITH_BARS, *OPENERS, *(f"<{spec.name}>" for spec in tools))
+    if any(one.startswith(start) for one in OPENERS):
+        return "unclear"
     if ">" in text or "\n" in text:
         return "no"
     may_be = any(one.lower().startswith(start) or start.startswith(one.lower()) for one in openers)
@@ -176,4 +203,5 @@ def _named_tool(text: str) -> str:
     said = _NAME.search(text[:_UNCLEAR_LIMIT])
     tag = NAMED.search(text[:_UNCLEAR_LIMIT])
     element = ELEMENT.match(text)
-    return said[1] if said else tag[2] if tag else element[1] if element else ""
+    named = said[1] if said else tag[2] if tag else ""
+    return named or tool_named(text) or (element[1] if element else "")
