@@ -208,6 +208,7 @@ def test_a_fault_of_the_environment_is_not_retried(project: Project, body: str, 
     told = of(driver.seen, VerifyChanged)[-1].text
     assert "best-effort" in told
     assert why in told
+    assert [e.text for e in of(driver.seen, Notice) if e.evidence] == ["Not verified. · app.py"]
     assert of(driver.seen, TurnEnded)[0].verification.status == "not_run"
     assert [len(chat["messages"]) for chat in driver.chats] == [2, 4, 6]
     told = driver.chats[-1]["messages"][-1]["content"]

@@ -486,6 +486,18 @@ def test_a_reason_that_begins_with_the_key_stays_whole(project: Project) -> None
     assert "not sure, what is rm?" in last_result(server)
 
 
+def test_a_question_mark_says_so_in_chinese(project: Project) -> None:
+    with (
+        ScriptedServer([WRITE, DONE]) as server,
+        Terminal(project, server.url, "--lang", "zh") as terminal,
+    ):
+        terminal.until_idle()
+        terminal.send("go")
+        terminal.until(lambda: "允许吗？" in terminal.screen)
+        terminal.type("?")
+        terminal.until(lambda: says(terminal, "y 仅此一次允许；") and says(terminal, "Esc 停止本回合。"))
+
+
 def test_a_question_mark_says_what_the_keys_do(project: Project) -> None:
     with ScriptedServer([WRITE, DONE]) as server, Terminal(project, server.url) as terminal:
         terminal.until_idle()

@@ -115,7 +115,9 @@ class CompactionSection(Section, frozen=True):
 
 
 class WorkflowSection(Section, frozen=True):
-    """Todos for complex tasks, and verification after edits."""
+    """Todos for complex tasks, and verification after edits. `verify_commands`: this project's checks, the
+    first of which runs; unset: what suits the project. `verify_allow`: checks that may run unasked beside
+    those of the fixed list."""
 
     require_todo_for_complex: bool = True
     auto_verify_after_edit: bool = True

@@ -160,6 +160,7 @@ async def _attempt(session: Session, turn: Turn, command: str) -> bool:
     if why := environment_fault(command, result, agent.root, turn.edited):
         phrase = Phrase("verify.environment", command=command, why=why)
         ended("gave_up", phrase, str(phrase))
+        turn.unverified = Phrase("verify.unlisted")  # the reason was just said
         session.tell_next(f"After your last answer `{command}` ran, but checked nothing: {why}.")
         return False
     now, before = failing(result), turn.checked_before.get(command)

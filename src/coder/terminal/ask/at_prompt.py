@@ -231,7 +231,8 @@ class ApprovalPrompt:
         if about_turn(event):
             return approval_question(event, self._texts).objection
         keys = [*self._keys, "esc"]
-        return "; ".join(self._texts.say(f"approval.about_{key}") for key in keys) + "."
+        say = self._texts.say
+        return say("approval.about_between").join(say(f"approval.about_{key}") for key in keys)
 
     def _act(self, event: ApprovalRequested, letter: str) -> None:
         if self._review is not None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 TEXTS: dict[str, str] = {
     "approval.about_a": "a never asks about it again in this project",
+    "approval.about_between": "; ",
     "approval.about_d": "d shows the change in the pager",
     "approval.about_e": "e makes all edits of this session without asking",
-    "approval.about_esc": "Esc stops the turn",
+    "approval.about_esc": "Esc stops the turn.",
     "approval.about_h": "h goes through the parts of the change",
     "approval.about_hunks": (
         "Only the parts that you take are applied; the model hears what was left and why. Esc stops the turn."

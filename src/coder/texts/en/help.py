@@ -15,12 +15,12 @@ TEXTS: dict[str, str] = {
     "help.hooks": "the hooks that are configured, and how each last ended",
     "help.ide": "the editor that is connected, and what the model is told of it",
     "help.keys": (
-        "Enter sends; {newline} or a trailing \\ makes a new line.\n"
+        "Type what you want in your own words; Enter sends it. {newline} or a trailing \\ makes a new line.\n"
         "Ctrl+D on an empty line leaves, on text it sends. Esc or Ctrl+C stops a turn.\n"
-        "What you send while it works waits; Up takes it back. {steer} sends it with the next step.\n"
+        "What you send while it works waits; Up takes it back. {steer} steers: it goes with the next step.\n"
         "{mode}: the next operating mode. Down: the mode bar. ? on an empty line: the keys.\n"
         "{transcript}: the whole transcript. Esc Esc on an empty line: back to an earlier message.\n"
-        "{search}: search the history. {editor}: $EDITOR. Ctrl+Y: the cleared text.\n"
+        "{search}: search the history. {editor}: $EDITOR. Ctrl+Y brings cleared text back.\n"
         "@path puts a file into the message; !command runs a command of your own."
     ),
     "help.mode": "show or set the operating mode",

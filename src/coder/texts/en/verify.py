@@ -12,7 +12,7 @@ TEXTS: dict[str, str] = {
     "verify.documents": "Only documents were changed",
     "verify.environment": (
         "Not verified: `{command}` could not check the code here: {why}. Verification is best-effort: fix "
-        "that and run it yourself to be sure."
+        "that and run it yourself, or name this project's check in workflow.verify_commands."
     ),
     "verify.environment.denied": "its program is not executable (exit 126)",
     "verify.environment.missing": "its program was not found (exit 127)",

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 TEXTS: dict[str, str] = {
     "approval.about_a": "a 在此项目中不再询问",
+    "approval.about_between": "；",
     "approval.about_d": "d 在分页器中显示改动",
     "approval.about_e": "e 本会话的编辑都不再询问",
-    "approval.about_esc": "Esc 停止本回合",
+    "approval.about_esc": "Esc 停止本回合。",
     "approval.about_h": "h 逐处查看改动",
     "approval.about_n": "n 拒绝，随后输入的内容会告知模型",
     "approval.about_hunks": "只应用你采用的部分；模型会得知哪些没有采用以及原因。Esc 停止本回合。",

@@ -15,9 +15,9 @@ TEXTS: dict[str, str] = {
     "help.hooks": "已配置的钩子及其上次运行结果",
     "help.ide": "已连接的编辑器，以及告知模型的内容",
     "help.keys": (
-        "Enter 发送；{newline} 或行尾 \\ 换行；空行按 Ctrl+D 退出，有文字时发送。\n"
+        "用自己的话写下要做的事，Enter 发送；{newline} 或行尾 \\ 换行；空行按 Ctrl+D 退出，有文字时发送。\n"
         "Esc 或 Ctrl+C 中断本回合。!命令 直接执行你自己的 shell 命令，@路径 把文件放入消息。\n"
-        "运行中发送的消息会排队，按 Up 取回；按 {steer} 随下一步发给模型。\n"
+        "运行中发送的消息会排队，按 Up 取回；按 {steer} 插话：随下一步发给模型。\n"
         "{mode} 切换运行模式。按 Down 进入模式栏。空行按 ? 显示此说明。\n"
         "{transcript} 在分页器中查看完整记录。空行按 Esc Esc 退回到之前的消息。\n"
         "{search} 搜索历史。{editor} 打开 $EDITOR。Ctrl+Y 找回清除的文字。"

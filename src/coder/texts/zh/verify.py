@@ -11,8 +11,8 @@ TEXTS: dict[str, str] = {
     "verify.denied": "未执行自动验证：此处不允许运行命令。",
     "verify.documents": "只改动了文档",
     "verify.environment": (
-        "未验证：`{command}` 在此处无法检查代码：{why}。自动验证仅为 best-effort：排除该原因后请自行运行确认"
-        "。"
+        "未验证：`{command}` 在此处无法检查代码：{why}。自动验证仅为 best-effort：排除该原因后请自行运行，"
+        "或在 workflow.verify_commands 中写明本项目的检查命令。"
     ),
     "verify.environment.denied": "其程序不可执行（退出码 126）",
     "verify.environment.missing": "找不到其程序（退出码 127）",
