@@ -458,9 +458,30 @@ def test_a_sentence_typed_at_a_question_grants_nothing(project: Project, tool: s
         assert len(server.chats) == 1
         assert "[auto-edit]" not in terminal.text
         asked(terminal)
-        terminal.type("n" + ENTER)
+        terminal.type("n")
+        terminal.until(lambda: terminal.screen.endswith(f"No, because … {sentence}"))
+        terminal.type(ENTER)
         terminal.until_idle()
     assert answers(project) == ["no"]
+    assert f"the person refused this call: {sentence}" in last_result(server)
+
+
+def test_nothing_is_completed_at_a_question(project: Project) -> None:
+    """A command that is offered there would not be run."""
+    with ScriptedServer([WRITE, DONE]) as server, Terminal(project, server.url) as terminal:
+        terminal.until_idle()
+        terminal.type("/st")
+        terminal.until("› /stop")
+        terminal.type(BACKSPACE * 3)
+        terminal.send("go")
+        asked(terminal)
+        terminal.type("/st")
+        terminal.until(lambda: terminal.screen.endswith("Allow? /st"))
+        terminal.type(ENTER)
+        terminal.until(lambda: says(terminal, "That is no answer"))
+        assert "  /stop" not in terminal.screen
+        terminal.type(ESC)
+        terminal.until_idle()
 
 
 def test_a_sentence_that_opens_the_hunks_decides_none(project: Project) -> None:

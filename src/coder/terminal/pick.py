@@ -90,7 +90,6 @@ class Picker:
         self._source, self._chosen, self._items, self._previews = source, chosen, [], {}
         self._shown, self._loading = [], True
         self._editor.stash()
-        self._editor.picking = True
         self._draw()
         self._start(self._load(source))
 
@@ -109,7 +108,6 @@ class Picker:
         if self._source is None:
             return
         self._source = None
-        self._editor.picking = False
         for task in self._tasks:
             task.cancel()
         self._editor.unstash()

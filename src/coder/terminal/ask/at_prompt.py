@@ -87,6 +87,7 @@ class ApprovalPrompt:
         self._answered = self._yes_from = float("-inf")
         self._was_busy = False  # elsewhere, at the last key
         self._note = self._next_note = ""  # shown until the next key; the same of the key being handled
+        self._no_answer = ""  # what was typed instead of one: the reason of a `n` that follows
         self.word_rest = WordRest(actions.editor.type_into_draft, later)
         actions.editor.buffer.on_text_insert += lambda _buffer: self.word_rest.end()
 
@@ -98,7 +99,7 @@ class ApprovalPrompt:
         if event is self._current:
             return
         self._current, self._review, self._stage = event, None, "choose"
-        self._note = self._next_note = ""
+        self._note = self._next_note = self._no_answer = ""
         self._state.answering = False
         self._actions.editor.unstash()
         if event is None:
@@ -243,7 +244,7 @@ class ApprovalPrompt:
         elif letter == "n" and about_turn(event):
             self._decide(event, ParsedAnswer("no"))
         elif letter == "n":
-            self._stage = "reason"
+            self._ask_why()
         elif letter == "e":
             self._around.send_reply(SetOperatingMode("auto-edit"))
             self._reply(reply_to(event, ParsedAnswer("yes")), self._texts.say("terminal.answer_edits"))
@@ -252,6 +253,11 @@ class ApprovalPrompt:
         elif letter == "h":
             self._review = Review(str(event.subject))
             self._next_hunk(self._review)
+
+    def _ask_why(self) -> None:
+        self._stage = "reason"
+        self._actions.editor.put(self._no_answer)
+        self._no_answer = ""
 
     def backspace(self) -> bool:
         """On an empty reason: back to the choices."""
@@ -278,6 +284,9 @@ class ApprovalPrompt:
         else:
             objection = self._texts.say("approval.hunk_objection")
             self._next_note = question.objection if self._review is None else objection
+            if (" " in text.strip() or not text.isascii()) and not about_turn(event):
+                self._no_answer = text.strip()
+                self._next_note += " " + self._texts.say("approval.typed_kept")
 
     def _refuse(self, event: ApprovalRequested, text: str) -> None:
         self._stage = "choose"
@@ -311,7 +320,7 @@ class ApprovalPrompt:
         if letter == "y":
             self._take(review, hunk)
         elif letter == "n":
-            self._stage = "reason"
+            self._ask_why()
         elif letter == "e":
             guide = "".join(f"# {line}\n" for line in self._texts.say("approval.hunk_guide").split("\n"))
             self._around.edit_diff(f"{hunk.text}\n{guide}", lambda text: self._edited(review, hunk, text))

@@ -10,6 +10,7 @@ from prompt_toolkit.document import Document
 
 from coder.terminal.input.editing import (
     Caret,
+    Request,
     cluster_end,
     cluster_start,
     collapses,
@@ -37,7 +38,6 @@ class Editor:
         self.keys_shown = False  # until the next key
         self.pastes: dict[str, str] = {}
         self.in_bar = False
-        self.picking = False  # the text is a search in a list (`pick.py`), and nothing is completed
         self.prompt_count = 0  # identifies the prompt: undo does not reach beyond it
         self.on_stash: Callable[[], None] = lambda: None  # called when a question replaces the draft
         self._history = history
@@ -220,12 +220,16 @@ class Editor:
 
     def open_menu(self) -> None:
         """Complete the text before the caret, unless its menu was dismissed."""
-        request = None if self.picking else menu_request(self.caret)
+        request = self._menu_request()
         if self.menu is not None and self.menu.answers(request):
             return
         if request is None or request.start != self._dismissed:
             self._dismissed = None
             self.menu = self.menus.find(request)
+
+    def _menu_request(self) -> Request | None:
+        """None in the answer to a question and the search in a list, which nothing completes."""
+        return menu_request(self.caret) if self._stashed is None else None
 
     def ask_for_menu(self) -> None:
         """Open the menu even if it was dismissed."""
@@ -234,7 +238,7 @@ class Editor:
 
     def refresh_menu(self) -> None:
         """Reload the entries, keeping the selection."""
-        request = menu_request(self.caret)
+        request = self._menu_request()
         wanted = request is not None and request.kind != "command" and request.start != self._dismissed
         if self.menu is not None or wanted:
             fresh = self.menus.find(request)
