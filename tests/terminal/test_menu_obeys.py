@@ -97,7 +97,11 @@ def test_enter_runs_what_was_chosen_and_completes_what_needs_more(project: Proje
         terminal.type(ENTER + "mine" + ENTER)
         terminal.until("\n› /rename mine\n")
         terminal.until_idle()
-        terminal.type("/cmpt")  # letters that a name has somewhere are no more than a guess
+        terminal.type("/re")  # several begin so
+        terminal.until(lambda: "› /redo" in terminal.screen)
+        terminal.type(ENTER)
+        terminal.until(lambda: "> /redo\n  force" in terminal.screen)
+        terminal.type("\x15/cmpt")  # letters that a name has somewhere are no more than a guess
         terminal.until(lambda: "› /compact" in terminal.screen)
         terminal.type(ENTER)
         terminal.until(lambda: terminal.screen.endswith("> /compact"))

@@ -77,11 +77,12 @@ class Menu(msgspec.Struct):
 
     def runs(self) -> bool:
         """Whether Enter runs the entry, rather than complete it: a command or its argument that was selected,
-        or whose name begins with what was typed, and that needs no further argument."""
+        or the only one that begins with what was typed, and that needs no further argument."""
         item = self.chosen_item
         if item is None or self.kind == "file" or (item.hint and not item.hint.startswith("[")):
             return False
-        return self.moved or (bool(self.query) and item.insert.startswith(self.query.lower()))
+        begun = [one for one in self.items if one.insert.startswith(self.query.lower())]
+        return self.moved or begun == [item]
 
 
 class Menus:
