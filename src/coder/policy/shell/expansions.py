@@ -119,6 +119,8 @@ class WordReader:
         start = node.start_byte
         if text.startswith("#") and (not start or self._data[start - 1] in b" \t\n;&|("):
             raise NotUnderstood("policy.unread.comment_word")
+        if text == "[" and (node.parent is None or node.parent.type != "concatenation"):
+            return Word(text, shell_text=text)  # the program; within a word it begins a glob
         return bare_word(text)
 
     def _string(self, node: Node, text: str) -> Word:

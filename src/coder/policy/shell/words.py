@@ -82,7 +82,7 @@ def bare_word(source: str) -> Word:
     text = "".join(out)
     if open_brace and _may_expand(text):
         return Word("", exact=False, splits=True, shell_text=source, braces=True)
-    if known >= 0 and source != "[":
+    if known >= 0:
         return Word(text[:known], exact=False, shell_text=source, braces=open_brace, globs=True)
     return Word(text, shell_text=source, braces=open_brace)
 
