@@ -137,36 +137,6 @@ def test_messages_request() -> None:
     assert json.dumps(body).count("cache_control") == 4
 
 
-@pytest.mark.parametrize(
-    ("model", "effort", "thinking"),
-    [
-        ("claude-opus-5", None, {"type": "adaptive", "display": "summarized"}),
-        ("claude-opus-5", "none", None),
-        ("claude-sonnet-4-5", None, None),
-        ("claude-sonnet-4-5", "low", {"type": "enabled", "budget_tokens": 4096}),
-        ("claude-opus-4-20250514", "max", {"type": "enabled", "budget_tokens": 30_720}),
-        ("claude-opus-4-6", "low", {"type": "adaptive", "display": "summarized"}),
-        ("claude-3-5-haiku-latest", "high", None),
-        ("glm-5", None, None),
-    ],
-)
-def test_each_claude_thinks_in_its_way(model: str, effort: str | None, thinking: object) -> None:
-    request = msgspec.structs.replace(request_of("messages"), model=model, reasoning_effort=effort)
-    _, sent = exchange("messages", [{"text": "ok"}], request)
-    assert sent[0].json.get("thinking") == thinking
-
-
-def test_calls_of_another_model_are_answered_without_a_thinking_budget() -> None:
-    answer = Message(role="assistant", content="", tool_calls=[tool_call("c1", "read", "{}")])
-    request = msgspec.structs.replace(
-        request_of("messages", *conversation(answer)),
-        model="claude-sonnet-4-5",
-        reasoning_effort="high",
-    )
-    _, sent = exchange("messages", [{"text": "ok"}], request)
-    assert "thinking" not in sent[0].json
-
-
 def test_blank_text_and_thinking_that_led_to_nothing_are_not_sent_to_claude() -> None:
     """Both are refused, and with them every later request of the conversation."""
     call = {"name": "read", "arguments": {"path": "x"}, "id": "c"}

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _PATH = "/messages"
 _VERSION = "2023-06-01"
+_BINDING = "thinking-binding-controls-2026-08-01"
 _MOST_PAUSES = 20  # of one answer
 _OUTPUT_LIMIT = re.compile(rb"max_tokens[^0-9]{1,20}\d+ ?> ?(\d+)")
 
@@ -38,7 +39,8 @@ class Messages(HttpWire):
         return f"{base.removesuffix(_PATH)}/models?{query or 'limit=1000'}"
 
     def authorization(self) -> dict[str, str]:
-        return {"anthropic-version": _VERSION, **super().authorization()}
+        beta = {"anthropic-beta": _BINDING} if any(one.drop for one in self._limits.values()) else {}
+        return {"anthropic-version": _VERSION, **beta, **super().authorization()}
 
     def body(self, request: ModelRequest) -> bytes:
         return body_of(request, self.origin, self._limits.get(request.model, Limits()))
@@ -57,8 +59,13 @@ class Messages(HttpWire):
         after = before
         if found := _OUTPUT_LIMIT.search(body):
             after = msgspec.structs.replace(before, output=int(found.group(1)))
-        elif before.own and b"signature" in body:  # of another account
-            after = msgspec.structs.replace(before, own=False)
+        elif before.own and not before.drop and b"drop_block" in body:  # something before it has changed
+            after = msgspec.structs.replace(before, drop=True)
+        elif before.own and (b"signature" in body or b"block_binding" in body):  # of another account
+            after = msgspec.structs.replace(before, own=False, drop=False)
+        elif before.off and re.search(rb"thinking\.type\.disabled|between_tools", body):
+            other = "between_tools" if b"between_tools" in body and before.off == "disabled" else ""
+            after = msgspec.structs.replace(before, off=other)
         elif b"thinking" in body:  # of a model older or newer than we know
             after = msgspec.structs.replace(before, thinking=False)
         elif b"effort" in body or b"output_config" in body:

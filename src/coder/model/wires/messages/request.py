@@ -18,8 +18,9 @@ _CACHED = {"type": "ephemeral"}
 # These think by a budget, later ones adaptively, earlier ones not at all.
 _BUDGETED = re.compile(r"claude-(3-7|(opus|sonnet|haiku)-4(?!-[6-9]))")
 _UNTHINKING = re.compile(r"claude-(3-(?!7)|2|instant)")
+_BY_ITSELF = re.compile(r"claude-[a-z]+-[5-9]")  # thinks unless it is told not to
 _BUDGETS = {"minimal": 1024, "low": 4096, "medium": 8192, "high": 16_384, "xhigh": 24_576, "max": 30_720}
-_EFFORTS = {"minimal": "low"}
+_EFFORTS = {"minimal": "low", "none": "low"}
 _THINKING = ("thinking", "redacted_thinking")  # types of blocks
 
 Block = dict[str, Any]
@@ -31,6 +32,8 @@ class Limits(msgspec.Struct, frozen=True):
     thinking: bool = True
     effort: bool = True
     own: bool = True  # that it takes back what it signed or encrypted
+    drop: bool = False  # that it is to pass over what it signed before something in front of it changed
+    off: str = "disabled"  # how it is told not to think; empty where it always does
     output: int = 0
 
 
@@ -70,8 +73,12 @@ def _tools(tools: Sequence[ToolSpec]) -> list[Block]:
 
 def _thinking(request: ModelRequest, limits: Limits, messages: Sequence[Block]) -> dict[str, Any]:
     effort, model = request.reasoning_effort, request.model.lower()
-    if effort == "none" or not limits.thinking or _UNTHINKING.search(model):
+    if not limits.thinking or _UNTHINKING.search(model):
         return {}
+    if effort == "none" and not _BY_ITSELF.search(model):
+        return {}
+    if effort == "none" and limits.off:
+        return {"thinking": {"type": limits.off}}
     if _BUDGETED.search(model) or "claude" not in model:
         budget = min(_BUDGETS.get(effort or "", 0), (request.max_output_tokens or _OUTPUT) - 1024)
         if limits.output:
@@ -80,6 +87,8 @@ def _thinking(request: ModelRequest, limits: Limits, messages: Sequence[Block]) 
             return {}
         return {"thinking": {"type": "enabled", "budget_tokens": budget}}
     said: dict[str, Any] = {"thinking": {"type": "adaptive", "display": "summarized"}}
+    if limits.drop:
+        said["thinking"]["block_binding"] = {"prefix_mismatch_behavior": "drop_block"}
     if effort and limits.effort:
         said["output_config"] = {"effort": _EFFORTS.get(effort, effort)}
     return said
