@@ -70,6 +70,15 @@ def test_it_says_what_is_happening() -> None:
     assert row(LONG, Finished("stop", 7)).startswith("waiting for the model · 0s · 7 tokens")
 
 
+def test_a_cancelled_answer_does_not_count_for_the_next_turn() -> None:
+    state = PromptState(model="m", mode="default")
+    input_sent(state)
+    apply_event(state, Content("half an answer, and then Esc"))
+    assert " tokens" in plain(busy_line(state, Texts("en"), 80))
+    input_sent(state)
+    assert plain(busy_line(state, Texts("en"), 80)).startswith("waiting for the model · 0s · esc")
+
+
 def test_the_time_that_a_question_waited_is_not_the_turn_s(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])

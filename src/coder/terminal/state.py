@@ -90,7 +90,7 @@ def mode_named(line: str) -> Mode | None:
 
 def input_sent(state: PromptState) -> None:
     state.phase, state.since, state.cancelled, state.sent = "running", time.monotonic(), False, True
-    state.turn_tokens, state.retry_at = 0, 0.0
+    state.turn_tokens, state.streamed, state.retry_at = 0, 0.0, 0.0
     _at_model(state, "busy.waiting")
 
 
