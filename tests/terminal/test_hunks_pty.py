@@ -180,6 +180,7 @@ def test_a_review_splits_a_hunk(project: Project) -> None:
         terminal.until_idle()
         kept = near.replace("line 6\n", "line 6\nline 7\n")
         assert (project.cwd / "a.txt").read_text(encoding="utf-8") == kept
+        assert project.of_type("undo")[-1]["meta"]["hunks"] == ["a.txt @@ -6,5 +6,4 @@"]
         terminal.send("/redo")
         terminal.until("Did the parts that were taken back again")
         terminal.until_idle()

@@ -70,7 +70,12 @@ def _taken_back(files: list[FileHunks], reply: ApprovalReply) -> list[tuple[File
 
 
 def _at(file: FileHunks, places: Places) -> list[Hunk]:
-    return [hunk for place, hunk in zip(file.places, file.hunks, strict=True) if place in places]
+    """These hunks, or the pieces of them that have the runs."""
+    found: list[Hunk] = []
+    for place, runs in places.items():
+        hunk = file.hunks[file.places.index(place)]
+        found += [hunk] if runs is None else [hunk.pieces()[run] for run in runs]
+    return found
 
 
 async def _take_back(
