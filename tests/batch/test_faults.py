@@ -46,11 +46,11 @@ def task_processes(batch: Batch) -> list[int]:
     return [pid for pid in batch.processes() if pid != nursery and parent_of(pid) == nursery]
 
 
-def kill(pids: Sequence[int | None]) -> int:
+def kill(pids: Sequence[int | None], by: signal.Signals = signal.SIGKILL) -> int:
     killed = 0
     for pid in filter(None, pids):
         with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+            os.kill(pid, by)
             killed += 1
     return killed
 
@@ -141,6 +141,26 @@ def test_a_task_whose_process_always_dies_is_given_up(project: Project) -> None:
     row = batch.by_id()["one"]
     assert (row["status"], row["attempt"], driver.returncode) == ("lost", 3, 1)
     assert "died 3 times" in row["error"]
+    batch.nothing_left()
+
+
+@pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_task_that_somebody_else_ended_is_done_again(project: Project, by: signal.Signals) -> None:
+    make_repository(project.cwd)
+    asked, answers = threading.Event(), iter([{"text": "never " * 1000, "delay": 60}])
+
+    def answer(request: dict[str, Any]) -> Any:
+        asked.set()
+        return next(answers, None) or writes()(request)
+
+    batch = Batch(project, [TASK])
+    with model(answer) as server:
+        driver = batch.start(server.url)
+        assert asked.wait(60)
+        assert kill(task_processes(batch), by)
+        driver.communicate(timeout=60)
+    row = batch.by_id()["one"]
+    assert (row["status"], row["attempt"], driver.returncode) == ("ok", 2, 0)
     batch.nothing_left()
 
 

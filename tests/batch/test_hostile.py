@@ -232,6 +232,22 @@ def test_a_lock_that_was_removed_meanwhile_keeps_nobody_out_and_lets_nobody_in_t
     second.close()
 
 
+@pytest.mark.parametrize("kind", ["folder", "pipe", "device"])
+@pytest.mark.parametrize("name", ["results.jsonl", "attempts.jsonl"])
+def test_an_output_folder_whose_files_are_something_else_is_refused(
+    tmp_path: Path, name: str, kind: str
+) -> None:
+    if kind == "folder":
+        (tmp_path / name).mkdir()
+    elif kind == "pipe":
+        os.mkfifo(tmp_path / name)
+    else:
+        (tmp_path / name).symlink_to("/dev/full")
+    with pytest.raises(BatchError, match=f"{name} cannot be used"):
+        OutputDirectory(tmp_path)
+    assert not (tmp_path / "batch.lock").exists()
+
+
 DAEMON = """\
 import os
 if os.fork() == 0:

@@ -227,6 +227,8 @@ class Driver:
     def _ended(self, task: str, attempt: _Attempt, why: str, charged: float) -> None:
         del self._running[task]
         outcome = attempt.outcome
+        if outcome is not None and outcome.status == "cancelled" and not self._stopped:
+            outcome = None  # not by us: a signal from elsewhere, as good as a kill
         if outcome is None and attempt.losses + 1 >= _MOST_LOSSES:
             outcome = Outcome("lost", error=why or f"its process died {_MOST_LOSSES} times")
         if outcome is not None and outcome.final:

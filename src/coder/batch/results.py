@@ -9,8 +9,10 @@ counts for the budget without being in a row.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
+import stat
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -90,21 +92,33 @@ class OutputDirectory:
             if not any(directory.iterdir()):
                 # Where it lies in a task's `cwd`: what other tasks did is not shown to this one.
                 (directory / ".gitignore").write_text("*\n", encoding="utf-8")
-            self._lock = _locked(directory)
+            self._open = [_locked(directory)]
         except BlockingIOError:
             raise BatchError("batch.locked", directory=directory) from None
         except OSError as error:
             raise BatchError("batch.no_out", directory=directory, why=error.strerror) from None
-        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-        self._results = os.open(directory / RESULTS, flags, 0o644)
-        self._attempts = os.open(directory / ATTEMPTS, flags, 0o644)
-        for file in (self._results, self._attempts):
-            _drop_torn_tail(file)
+        try:
+            self._results = self._opened(RESULTS)
+            self._attempts = self._opened(ATTEMPTS)
+        except OSError as error:
+            self.close()
+            raise BatchError("batch.no_out", directory=error.filename, why=error.strerror) from None
+
+    def _opened(self, name: str) -> int:
+        """To read and append; without a last line that a kill cut off."""
+        path = self.path / name
+        # Not waiting for the other end of a pipe that bears the name.
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)
+        self._open.append(descriptor)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+        _drop_torn_tail(descriptor)
+        return descriptor
 
     def close(self) -> None:
         with contextlib.suppress(OSError):
             (self.path / LOCK).unlink()
-        for descriptor in (self._results, self._attempts, self._lock):
+        for descriptor in reversed(self._open):
             os.close(descriptor)
 
     def append(self, rows: Sequence[Row]) -> None:
