@@ -183,6 +183,17 @@ def test_a_repository_that_is_sent_to_another_machine_is_whole_there(
 
 
 @pytest.mark.thorough
+def test_a_directory_with_the_temporary_files_in_it_is_taken_without_the_batch(project: Project) -> None:
+    """What other tasks do there meanwhile is not theirs to see, nor a reason to fail."""
+    make_repository(project.cwd, {"a.txt": "1\n", "tmp/kept.txt": "2\n"})
+    batch = Batch(project, [{**TASK, "check": "find tmp"}])
+    batch.temp = project.cwd / "tmp"
+    with model(writes()) as server:
+        batch.run(server.url)
+    assert batch.by_id()["one"]["check"]["output"] == "tmp\ntmp/kept.txt"
+
+
+@pytest.mark.thorough
 def test_a_directory_that_is_no_repository_is_copied(project: Project) -> None:
     project.write("plain/a.txt", "one\n")
     batch = Batch(project, [{**TASK, "cwd": "plain"}])

@@ -98,7 +98,14 @@ def test_the_same_files_with_a_client_and_no_key_in_what_ray_keeps(
         project,
         [
             {**TASK, "cwd": "source", "check": "cat a.txt; echo $TOKEN", "env": ["TOKEN"], "mode": "yolo"},
-            {**TASK, "id": "ref", "cwd": "source", "ref": first, "check": "cat a.txt; echo $TOKEN"},
+            {
+                **TASK,
+                "id": "ref",
+                "cwd": "source",
+                "ref": first,
+                "until_ref": True,
+                "check": "cat a.txt; echo $TOKEN; git cat-file --batch-all-objects --batch-check | wc -l",
+            },
             {**TASK, "id": "none", "cwd": "source", "ref": "no-such-branch"},
             {**TASK, "id": "cut", "cwd": "shallow", "check": "git log --format=%s; git tag"},
         ],
@@ -111,7 +118,7 @@ def test_the_same_files_with_a_client_and_no_key_in_what_ray_keeps(
     assert done.returncode == 1, done.stderr
     rows = batch.by_id()
     assert rows["one"]["check"]["output"] == f"two\n{token}"
-    assert rows["ref"]["check"]["output"] == "one"
+    assert rows["ref"]["check"]["output"] == "one\n\n3"  # a commit, a tree and a file, and nothing later
     assert rows["cut"]["check"]["output"].split("\n")[1:] == ["two", "here"]
     assert (rows["none"]["status"], "no-such-branch" in rows["none"]["error"]) == ("setup_failed", True)
     assert {headers["authorization"] for headers in sent} == {f"Bearer {key}"}

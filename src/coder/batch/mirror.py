@@ -180,13 +180,14 @@ def _add(git: Git, root: Path, making: Path, where: Mapping[str, str]) -> list[s
                 raise
             left_out += found
             with (making / "info" / "exclude").open("a", encoding="utf-8") as exclude:
-                exclude.writelines("/" + _SPECIAL.sub(r"\\\g<0>", name) + "/\n" for name in found)
+                exclude.writelines(map(_pattern, found))
         else:
             return left_out
 
 
 def _copy_ignored(git: Git, root: Path, making: Path) -> None:
-    """What the person's own settings ignore stays out of the snapshot as well."""
+    """What the person's own settings ignore stays out of the snapshot as well, and so do the folders of
+    batches, where temporary files lie in it."""
     named = git.ask(["-C", str(root), "config", "--type=path", "--get", "core.excludesFile"])
     common = _git_directory(git, str(root))
     files = [
@@ -198,6 +199,14 @@ def _copy_ignored(git: Git, root: Path, making: Path) -> None:
         for file in files:
             with contextlib.suppress(OSError):
                 exclude.write(file.read_bytes() + b"\n")
+        batches = os.path.relpath(os.path.realpath(making.parents[2]), os.path.realpath(root))
+        if not batches.startswith(".."):
+            exclude.write(os.fsencode(_pattern(batches)))
+
+
+def _pattern(folder: str) -> str:
+    """A line of `info/exclude`."""
+    return "/" + _SPECIAL.sub(r"\\\g<0>", folder) + "/\n"
 
 
 def _git_directory(git: Git, directory: str) -> str:

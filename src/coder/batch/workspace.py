@@ -156,7 +156,8 @@ def _refuse_failed(what: str, done: Ran) -> None:
     if done.exit_code > _BY_SIGNAL:
         raise Killed(f"{what}: signal {done.exit_code - _BY_SIGNAL}")
     if done.exit_code != 0:
-        raise CheckoutError(f"{what}: {done.stderr.strip()[-1000:]}")
+        why = done.stderr.strip()[-1000:] or ("it took too long" if done.timed_out else "it failed")
+        raise CheckoutError(f"{what}: {why}")
 
 
 def _write_git_directory(directory: Path, mirror: Path, base: str) -> None:
