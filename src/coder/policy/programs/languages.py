@@ -243,6 +243,8 @@ def numeric(args: list[Word], places: WorkingDirectories) -> Phrase | None:
         text == "--numeric" or (text[:1] == "-" and text[1:2] != "-" and "n" in text) for text in given
     ):
         return Phrase("policy.why.looks_up")
+    if any("@" in word.text for word in args):  # `lsof -i @host`
+        return Phrase("policy.why.looks_up")
     return check_flags(args, _NUMERIC_LISTING)
 
 

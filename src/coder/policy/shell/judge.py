@@ -127,6 +127,7 @@ class _Judge:
             segments.append(self._segment(simple))
             segments.extend(self._extra)
             self._extra = []
+        segments.extend(_mentioned(word) for word in parsed.mentions if looks_private(word, self._places))
         return segments
 
     def _segment(self, simple: SimpleCommand) -> Segment:
@@ -165,6 +166,8 @@ class _Judge:
     ) -> None:
         for name, word in assigns:
             value = word.text if word.exact else None
+            if looks_private(word, self._places):
+                finding.refuse(Phrase("policy.why.private"), opaque=True)
             if name == "IFS" and words and words[0].text == "read":
                 continue  # `while IFS= read -r line`: scoped to the read
             if is_dangerous(name, value):
@@ -271,6 +274,12 @@ class _Judge:
                     inner = _Judge(self._places, self._depth + 1, self._shadowed).line(text)
                     for inner_risk in inner.risks:
                         finding.refuse(Phrase("policy.why.may_risk"), risk=inner_risk)
+
+
+def _mentioned(word: Word) -> Segment:
+    """Private data that a variable or the input of a command gets: `for f in ~/.ssh/*`."""
+    why = Phrase("policy.why.private")
+    return Segment(command=word.shell_text, name="", read_only=False, opaque=True, rule=why, risks=[])
 
 
 def _program(path: str) -> str:

@@ -45,7 +45,8 @@ _RECURSIVE_OPTIONS: dict[str, Flags] = {
 }
 
 # Variables that point there.
-_POINTERS = ("$HOME", "${HOME", "$PPID", "${PPID", "/$$", "${$}", "$OLDPWD", "${OLDPWD")
+_POINTERS = ("$HOME", "${HOME", "$PPID", "${PPID", "/$$", "${$}", "$OLDPWD", "${OLDPWD",
+             "$PWD/..", "${PWD}/..")  # fmt: skip
 
 
 def looks_private(word: Word, places: WorkingDirectories) -> bool:
@@ -54,6 +55,8 @@ def looks_private(word: Word, places: WorkingDirectories) -> bool:
     if written.startswith(("<(", ">(")):
         return False  # process substitution: its command is judged separately
     if not word.exact and any(name in written for name in _POINTERS):
+        return True
+    if not word.exact and "{" in written and any(_private(text, False, places) for text in _pieces(written)):
         return True
     return any(_private(text, word.exact, places) for text in _paths(word))
 
@@ -83,6 +86,12 @@ def _paths(word: Word) -> Iterator[str]:
     yield word.text
     if "=" in word.text and word.text != "=~":
         yield word.text.split("=", 1)[1]
+
+
+def _pieces(written: str) -> list[str]:
+    """What braces may put at the beginning of a word, and what stands before them."""
+    found = re.findall(r"(?:^|[{,])([^{},]*)", written)
+    return [text for text in found if text.startswith(("/", "~", "../"))]
 
 
 def _private(text: str, exact: bool, places: WorkingDirectories) -> bool:

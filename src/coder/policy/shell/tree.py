@@ -51,6 +51,7 @@ class Line(msgspec.Struct):
     """All simple commands of a line, in order."""
 
     commands: list[SimpleCommand] = []
+    mentions: list[Word] = []  # words that no command has: of `for`, `case`, here-strings
     functions: set[str] = set()
     substitutes: bool = False
     fork_bomb: bool = False
@@ -113,7 +114,7 @@ class _Walker:
 
     def __init__(self, data: bytes) -> None:
         self.data = data
-        self.line = Line(commands=[], functions=set())
+        self.line = Line(commands=[], mentions=[], functions=set())
         self.words = WordReader(data, self._substitution, self._trouble)
         self._depth = 0
         self._in_substitution = 0
@@ -199,7 +200,7 @@ class _Walker:
         elif node.type == "heredoc_redirect":
             raise NotUnderstood("policy.unread.heredoc_alone")
         else:
-            self.words.word(node)
+            self.line.mentions.append(self.words.word(node))
 
     def _loop_variable(self, node: Node) -> None:
         names = [child for child in node.children if child.type == "variable_name"]
@@ -365,7 +366,7 @@ class _Walker:
     def _herestring(self, node: Node) -> None:
         for child in node.children:
             if child.is_named and child.type != "file_descriptor":
-                self.words.word(child)
+                self.line.mentions.append(self.words.word(child))
 
     def _check_no_newline(self, children: list[Node]) -> None:
         for before, after in pairwise(children):
