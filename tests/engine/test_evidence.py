@@ -9,7 +9,15 @@ from typing import Any
 import pytest
 
 from coder.protocol.entries import CheckRun
-from coder.protocol.events import CommandDone, Evidence, Notice, TurnEnded, VerifyChanged
+from coder.protocol.events import (
+    CommandDone,
+    Evidence,
+    Notice,
+    ToolCallChanged,
+    TurnEnded,
+    VerifyChanged,
+)
+from coder.protocol.evidence import outcome
 from coder.terminal.render.plain import PlainRenderer
 from coder.terminal.render.theme import Theme
 from coder.texts import Texts
@@ -143,6 +151,31 @@ def test_a_failure_behind_tail_is_looked_at_as_a_whole(checks: Project) -> None:
     ]
     driver = play(checks, steps, ["run the tests"])
     assert [event.state for event in of(driver.seen, VerifyChanged)] == ["started", "failed"]
+
+
+def test_a_part_that_failed_is_outdated_by_the_whole_that_passes(checks: Project) -> None:
+    """A mark of failure beside "passed" would say both."""
+    checks.write("pyproject.toml", "")
+    script = "#!/bin/sh\ncase $* in *test_a*) echo 1 failed; exit 1;; esac\necho '3 passed in 0.1s'\n"
+    checks.write(".venv/bin/pytest", script).chmod(0o755)
+    driver = play(checks, [EDIT, bash_step(f"{SOME} && git status"), {"text": "done"}], mode="auto-edit")
+    assert line(driver).startswith("Verified: `pytest -q` passed after the last edit")
+    assert outcome(of(driver.seen, TurnEnded)[-1].evidence or Evidence()) == "passed"
+
+
+def test_tests_of_another_program_are_not_outdated(checks: Project) -> None:
+    checks.write("pyproject.toml", "")
+    checks.write(".venv/bin/tox", "#!/bin/sh\nexit 1\n").chmod(0o755)
+    driver = play(checks, [EDIT, bash_step("tox"), {"text": "done"}], mode="auto-edit")
+    assert outcome(of(driver.seen, TurnEnded)[-1].evidence or Evidence()) == "failed"
+
+
+@pytest.mark.parametrize("line", ["pytest -q tests && echo over", "cd . && python -m pytest; pytest"])
+def test_a_check_is_the_project_s_own_in_any_line_that_has_it(checks: Project, line: str) -> None:
+    """Found alone and not beside another command, its absence would look like a failure of the tests."""
+    checks.write(".venv/bin/python", '#!/bin/sh\nshift; exec "$@"\n').chmod(0o755)
+    driver = play(checks, [bash_step(line)], mode="yolo")
+    assert "3 passed" in of(driver.seen, ToolCallChanged)[-1].detail
 
 
 def test_who_ran_the_whole_is_told_apart_from_who_ran_a_part(checks: Project) -> None:

@@ -20,6 +20,7 @@ from coder.engine.approval import environment_for, sets_git
 from coder.engine.session import Session
 from coder.engine.verify.run import saw_shell_changes
 from coder.fs.atomic import write_atomically
+from coder.policy.check_lines import checks_in
 from coder.policy.sandbox.ladder import Sandbox, SandboxLevel, probe
 from coder.policy.verification import may_run, with_project_tools
 from coder.protocol.events import AnyEvent, Notice
@@ -62,7 +63,7 @@ async def run_command(
         return failed(_CHANGED)
     settings = approved and "git" in line and not (sandbox and sandbox.plan) and sets_git(session, line)
     context.wrap_command = list if sandbox is None else partial(sandbox.wrap, git_settings=settings)
-    if may_run(line, session.agent.root, session.agent.config.workflow.verify_allow):
+    if _checks(session, line, read_only=read_only):
         context.environment = with_project_tools(line, session.agent.root, context.environment)
     run = partial(tool.run, args, context, on_output)
     # A command that cannot write changed nothing: a change meanwhile is the person's.
@@ -75,6 +76,13 @@ async def run_command(
     rung = "none" if sandbox is None else sandbox.level.rung
     result = msgspec.structs.replace(result, meta={**result.meta, "sandbox": rung})
     return result if sandbox is None or result.ok else _explained(session, sandbox, line, result)
+
+
+def _checks(session: Session, line: str, *, read_only: bool) -> bool:
+    """Whether the line is or has a check, which is the project's own program. Where it is not alone in its
+    line the others are found among the project's tools too: it could run them as well."""
+    allow = session.agent.config.workflow.verify_allow
+    return may_run(line, session.agent.root, allow) or (not read_only and bool(checks_in(line, 0, "")))
 
 
 def _context(session: Session, line: str, *, read_only: bool) -> ToolContext | None:

@@ -23,6 +23,10 @@ WHITELIST = (
     "./gradlew test",
 )
 _DOCUMENTS = {".md", ".markdown", ".rst", ".txt", ".adoc"}
+_CACHES = {
+    "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".benchmarks", ".coverage", ".hypothesis",
+    ".nox", ".tox",
+}  # fmt: skip
 TOOL_DIRECTORIES = (".venv/bin", "venv/bin", "node_modules/.bin")
 
 # Compiled lazily, off the start-up path.
@@ -60,6 +64,11 @@ def is_document(path: str) -> bool:
     """Whether no check is about the file."""
     pure = PurePosixPath(path)
     return pure.suffix.lower() in _DOCUMENTS or "docs" in pure.parts[:-1]
+
+
+def is_cache(path: str) -> bool:
+    """Whether it is what programs write for themselves and nobody reads."""
+    return path.endswith(".pyc") or not _CACHES.isdisjoint(path.split("/"))
 
 
 def is_verification(line: str, root: Path, allow: Collection[str] = ()) -> bool:

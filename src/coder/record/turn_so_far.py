@@ -62,27 +62,28 @@ class Checks:
 
     def saw_end(self, state: str, command: str, attempt: int, reason: str = "") -> None:
         """`state` as in the record's `verify` entry."""
+        self._end(state, command, attempt, reason)
+        self.runs += not self.over
+        if state == "passed" or state == "failed":
+            self.saw_run([CheckRun(command, "passed" if state == "passed" else "failed", "coder")])
+
+    def _end(self, state: str, command: str, attempt: int, reason: str = "") -> None:
         self.command, self.attempts, self.reason = command, max(attempt, self.attempts), reason
         self.current, self.own = True, False
         self.status = "passed" if state == "passed" else "failed" if state == "failed" else "not_run"
         self.over = self.status == "not_run"
-        self.runs += not self.over
         if state == "passed":
             self.changed = {}
-        if state == "passed" or state == "failed":
-            self.since.append(CheckRun(command, "passed" if state == "passed" else "failed", "coder"))
 
     def saw_run(self, runs: Iterable[CheckRun]) -> None:
-        """Checks that the model ran, whether or not they verify."""
+        """Checks, whether or not they verify. One that passes as a whole outdates failures of its parts."""
         for run in runs:
-            self.since = [other for other in self.since if other.command != run.command]
+            self.since = [other for other in self.since if not _outdates(run, other)]
             self.since.append(run)
 
     def saw_own(self, state: Literal["passed", "failed"], command: str) -> None:
-        """A check that the model ran."""
-        self.saw_end(state, command, self.attempts + 1)
-        self.since.pop()  # it is among those of `saw_run`
-        self.runs -= 1
+        """A check that the model ran; it is among those of `saw_run` too."""
+        self._end(state, command, self.attempts + 1)
         self.own = True
 
     def result(self) -> Verification:
@@ -104,6 +105,21 @@ class Checks:
         passed = any(run.kind == "tests" and run.state == "passed" for run in self.since)
         unchecked = [] if passed else sorted(path for path in self.changed if not is_document(path))
         return Evidence(sorted(self.touched), list(self.since), unchecked)
+
+
+def _outdates(run: CheckRun, other: CheckRun) -> bool:
+    if other.command == run.command:
+        return True
+    whole = run.kind == other.kind == "tests" and run.state == "passed" and not run.part
+    return whole and other.state == "failed" and _program(run.command) in _words(other.command)
+
+
+def _program(command: str) -> str:
+    return next(iter(_words(command)), "")
+
+
+def _words(command: str) -> list[str]:
+    return [word.rsplit("/", 1)[-1] for word in command.split()]
 
 
 class TurnSoFar(msgspec.Struct):

@@ -10,10 +10,10 @@ from pathlib import Path
 import msgspec
 
 from coder.engine.agent import Agent
-from coder.engine.commands.undo import is_cache
 from coder.fs.safe_open import read_whole
 from coder.policy.programs.git_environment import driver_names, read_only_environment
 from coder.policy.sandbox.ladder import Sandbox, probe
+from coder.policy.verification import is_cache
 from coder.process.executables import find_program
 from coder.process.run import Outcome, run_process
 from coder.texts import Joined, Phrase, Said

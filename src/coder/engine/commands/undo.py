@@ -18,6 +18,7 @@ import msgspec
 
 from coder.engine.agent import Agent
 from coder.engine.commands.modes import Reply
+from coder.policy.verification import is_cache
 from coder.protocol import entries
 from coder.record.log import read_log
 from coder.record.undo.journal import REVIEWS, UndoOutcome
@@ -25,7 +26,6 @@ from coder.texts import Joined, Phrase, Said
 
 _SHOWN = 200  # lines about one turn: a command may have changed thousands of files
 _COMMANDS_NAMED = 5
-_CACHES = frozenset({"__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"})
 _SHOWING = ("show", "?")
 _FORCING = ("force", "--force")
 
@@ -207,6 +207,7 @@ def outcome_lines(agent: Agent, outcome: UndoOutcome, manner: str, *, alone: boo
         "uncovered": (outcome.uncovered, "undo.uncovered"),
     }
     named = [(key, shown(path)) for paths, key in each.values() for path in paths]
+    # Caches are restored with the rest, and counted, not named.
     lines: list[Said] = ["  " + Phrase(key, path=path) for key, path in named if not is_cache(path)]
     if caches := len(named) - len(lines):
         lines.append("  " + Phrase("undo.caches", n=caches))
@@ -218,12 +219,6 @@ def outcome_lines(agent: Agent, outcome: UndoOutcome, manner: str, *, alone: boo
     if outcome.turn >= REVIEWS:
         head = f"record.review_{manner}"
     return [Phrase(head, turn=outcome.turn), *_lines(lines or ["  " + Phrase("undo.no_change")])]
-
-
-def is_cache(path: str) -> bool:
-    """Whether it is what programs write for themselves and nobody reads: restored with the rest, and counted,
-    not named."""
-    return path.endswith(".pyc") or not _CACHES.isdisjoint(path.split("/"))
 
 
 def _doubtful_lines(agent: Agent, outcome: UndoOutcome, manner: str) -> list[Said]:

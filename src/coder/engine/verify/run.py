@@ -18,7 +18,7 @@ from coder.engine.verify.words import named, refused
 from coder.policy.check_lines import checks_in
 from coder.policy.decide import decide
 from coder.policy.verification import WHITELIST as WHITELIST
-from coder.policy.verification import is_document, same_check, without_tail
+from coder.policy.verification import is_cache, is_document, same_check, without_tail
 from coder.protocol import entries
 from coder.protocol.events import Evidence, Notice, ToolOutput, Verification, VerifyChanged
 from coder.protocol.messages import tool_call
@@ -26,7 +26,6 @@ from coder.texts import Phrase, Said
 from coder.tools.base import ToolResult
 
 _OUTPUT = 8_000  # characters of a failing check that the model is shown: the end, where the errors are
-_CACHES = {"__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", "node_modules"}
 
 FAILED_BEFORE = "failed the same way before the first edit"
 _SINCE = {
@@ -239,7 +238,7 @@ def saw_shell_changes(session: Session, line: str, paths: Iterable[str]) -> list
     turn = session.turn
     if turn is None or same_check(without_tail(line), session.agent.root, _allow(session)):
         return []
-    changed = [path for path in paths if not _CACHES.intersection(path.split("/"))]
+    changed = [path for path in paths if not is_cache(path) and "node_modules" not in path.split("/")]
     saw_changes(session, turn, changed)
     return changed
 
