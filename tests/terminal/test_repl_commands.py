@@ -34,7 +34,7 @@ def test_help_lists_the_terminal_s_own_commands(project: Project, columns: int, 
         else:
             assert at["/exit"] == "/exit  leave"
             assert "/copy  copy the last answer to the\n    clipboard\n" in terminal.text
-        keys = next(n for n, line in enumerate(lines) if line.startswith("Enter sends"))
+        keys = next(n for n, line in enumerate(lines) if line.startswith("Type what"))
         assert not lines[keys - 1]
         assert lines.index(at["/copy"]) < keys
         for name in ("vim", "copy", "todos", "new"):
