@@ -285,6 +285,48 @@ def test_a_refused_effort_is_told_once(wire: str) -> None:
     assert told == [["model.no_effort"], []]
 
 
+LISTED = {
+    "chat": "Unsupported value: 'minimal' is not supported with this model. Supported values are: 'none', "
+    "'low', 'medium', 'high', and 'xhigh'. (reasoning_effort)",
+    "responses": "Unsupported value: 'minimal' is not supported with the 'gpt-5.5' model. Supported values "
+    "are: 'none', 'low', 'medium', 'high', and 'xhigh'. (reasoning.effort)",
+    "messages": "output_config.effort: Input should be 'low', 'medium', 'high' or 'max'",
+}
+
+
+@pytest.mark.parametrize(
+    ("wire", "efforts", "sent"),
+    [
+        ("chat", ["minimal", "max", "medium", "none"], ["low", "xhigh", "medium", "none"]),
+        ("responses", ["minimal", "max", "medium", "none"], ["low", "xhigh", "medium", "none"]),
+        ("messages", ["xhigh", "max", "low", "none"], ["high", "max", "low", None]),
+    ],
+)
+def test_instead_of_a_refused_effort_the_nearest_is_sent(
+    wire: str, efforts: list[str], sent: list[str | None]
+) -> None:
+    def effort(body: dict[str, Any]) -> Any:
+        about = body.get("reasoning") or body.get("output_config") or {}
+        return body.get("reasoning_effort") or about.get("effort")
+
+    refusal = {"status": 400, "body": {"error": {"message": LISTED[wire]}}}
+    asked = [request_of(wire, reasoning_effort=one) for one in efforts]
+    answers, requests = exchange(wire, [refusal, *[{"text": "ok"}] * 4], *asked)
+    assert [effort(one.json) for one in requests] == [efforts[0], *sent]
+    told = [[chunk.phrase for chunk in chunks if isinstance(chunk, Adapted)] for chunks in answers]
+    assert [[(one.key, one.values["other"]) for one in each] for each in told] == [
+        [("model.other_effort", sent[0])], [], [], []
+    ]  # fmt: skip
+
+
+def test_gemini_without_its_lowest_level_gets_the_next() -> None:
+    refusal = {"status": 400, "body": {"error": {"message": "Thinking level MINIMAL is not supported."}}}
+    asked = [request_of("gemini", reasoning_effort=one) for one in ("none", "minimal", "medium")]
+    _, sent = exchange("gemini", [refusal, *[{"text": "ok"}] * 3], *asked)
+    levels = [one.json["generationConfig"]["thinkingConfig"]["thinkingLevel"] for one in sent]
+    assert levels == ["minimal", "low", "low", "medium"]
+
+
 REFUSED_SIGNATURES = {
     "messages": "messages.1.content.0: Invalid `signature` in `thinking` block",
     "responses": "The encrypted content gAAA could not be verified.",

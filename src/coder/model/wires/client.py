@@ -48,6 +48,7 @@ class HttpWire(ABC):
 
     key_header = "authorization"  # in lower case
     path = ""  # that an address of this API may end with
+    none_is_effort = True  # `none` is sent like the others
     server = ""  # what it called itself in its newest answer
     urls: Sequence[str] = ()  # candidates, for an address that may lack its version; the first is in use
 
@@ -72,15 +73,19 @@ class HttpWire(ABC):
         self._base_name = names[1] if len(names) > 1 else "" if names else "CODER_BASE_URL"
         self._timeout = timeout_ms / 1000
         self._http = HttpClient(idle=self._timeout, environment=environment)
+        self._efforts: dict[str, tuple[str, ...]] = {}  # by model, once a refusal has listed them
         self.prepare()
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
         response: Response | None = None
         try:
-            took_effort = self.takes_effort(request.model)
+            model, wanted, before = request.model, request.reasoning_effort, self._sent_effort(request)
             response = await self._ask(request)
-            if request.reasoning_effort and took_effort and not self.takes_effort(request.model):
-                yield Adapted(Phrase("model.no_effort", model=request.model, effort=request.reasoning_effort))
+            if wanted and (effort := self._sent_effort(request)) != before:
+                key = "model.other_effort" if effort else "model.no_effort"
+                yield Adapted(
+                    Phrase(key, model=model, effort=wanted, **({"other": effort} if effort else {}))
+                )
             async with closing(self._chunks(request, response)) as chunks:
                 async for chunk in chunks:
                     yield chunk
@@ -164,7 +169,8 @@ class HttpWire(ABC):
         """A successful response. What a server refuses is left out, once per server."""
         while True:
             url, head = self.url(request.model), self._head(request.prompt_id)
-            response = await self._http.request("POST", url, head, self.body(request))
+            fitting = msgspec.structs.replace(request, reasoning_effort=self._effort(request))
+            response = await self._http.request("POST", url, head, self.body(fitting))
             if response.status < 400:
                 self.server = response.headers.get("server", "")
                 return response
@@ -173,16 +179,36 @@ class HttpWire(ABC):
                 response.release()
             finally:
                 response.abort()
-            if not self._adapt(response.status, body, request.model):
+            if not self._adapt(response.status, body, fitting):
                 raise self._refusal(response, body, request.model)
             if request.again is not None:
                 await request.again()
 
-    def _adapt(self, status: int, body: bytes, model: str) -> bool:
+    def _adapt(self, status: int, body: bytes, request: ModelRequest) -> bool:
         if status == 404 and len(self.urls) > 1 and b'"error"' not in body:
             self.urls = self.urls[1:]
             return True
-        return status in (400, 422) and self.leave_out(body, model)
+        if status not in (400, 422):
+            return False
+        if request.reasoning_effort:
+            from coder.model.wires.efforts import listed_efforts
+
+            if taken := listed_efforts(body, request.reasoning_effort):
+                self._efforts[request.model] = taken
+                return True
+        return self.leave_out(body, request.model)
+
+    def _effort(self, request: ModelRequest) -> str | None:
+        """The effort that is wanted, or the nearest that the model takes."""
+        wanted, taken = request.reasoning_effort, self._efforts.get(request.model, ())
+        if not wanted or not taken or wanted in taken or (wanted == "none" and not self.none_is_effort):
+            return wanted
+        from coder.model.wires.efforts import nearest
+
+        return nearest(wanted, taken)
+
+    def _sent_effort(self, request: ModelRequest) -> str | None:
+        return self._effort(request) if self.takes_effort(request.model) else None
 
     def _head(self, prompt_id: str) -> dict[str, str]:
         head = {

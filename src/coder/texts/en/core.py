@@ -84,6 +84,7 @@ TEXTS: dict[str, str] = {
     "model.filtered_calls": "The provider's content filter stopped the answer, so its calls were not run.",
     "model.current": "Model: {model}",
     "model.more": "  … and {n} more: `coder models` shows all.",
+    "model.other_effort": "{model} does not take the effort {effort} here, so it is asked with {other}.",
     "model.no_effort": "{model} does not take the effort {effort} here, so it is asked without one.",
     "model.no_tools": "{model} takes no native tools here; from now on it is spoken to in {dialect}.",
     "model.not_listed": "The server has no model {model} on its list; near to it: {names}.",

@@ -66,6 +66,7 @@ TEXTS: dict[str, str] = {
     "model.filtered_calls": "提供商的内容过滤中止了回答，因此其中的调用未执行。",
     "model.current": "模型：{model}",
     "model.more": "  ……还有 {n} 个：`coder models` 显示全部。",
+    "model.other_effort": "此处的 {model} 不接受 {effort} 这一推理强度，因此改用 {other}。",
     "model.no_effort": "此处的 {model} 不接受 {effort} 这一推理强度，因此不带推理强度发送请求。",
     "model.no_tools": "此处的 {model} 不接受原生工具；从现在起以 {dialect} 与它对话。",
     "model.not_listed": "服务器的模型列表中没有 {model}；相近的有：{names}。",

@@ -20,6 +20,7 @@ class Gemini(HttpWire):
     """What a model refuses of thinking is left out from then on."""
 
     key_header = "x-goog-api-key"
+    none_is_effort = False
 
     def prepare(self) -> None:
         self._limits: dict[str, Limits] = {}  # by model
@@ -54,7 +55,9 @@ class Gemini(HttpWire):
     def leave_out(self, body: bytes, model: str) -> bool:
         before = self._limits.get(model, Limits())
         after = before
-        if before.effort and re.search(rb"thinking[ _]?(level|budget)", body, re.IGNORECASE):
+        if before.lowest == "minimal" and re.search(rb"level[^.]{0,40}minimal", body, re.IGNORECASE):
+            after = msgspec.structs.replace(before, lowest="low")
+        elif before.effort and re.search(rb"thinking[ _]?(level|budget)", body, re.IGNORECASE):
             after = msgspec.structs.replace(before, effort=False)
         elif before.own and re.search(rb"thought.?signature", body, re.IGNORECASE):
             after = msgspec.structs.replace(before, own=False)

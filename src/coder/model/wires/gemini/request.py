@@ -31,6 +31,7 @@ class Limits(msgspec.Struct, frozen=True):
     thinking: bool = True
     effort: bool = True
     own: bool = True  # that it takes back what it signed or encrypted
+    lowest: str = "minimal"  # of its levels
 
 
 def body_of(request: ModelRequest, origin: str, limits: Limits) -> bytes:
@@ -65,7 +66,8 @@ def _config(request: ModelRequest, limits: Limits) -> dict[str, Any]:
             if _BUDGETED.search(model):
                 thinking["thinkingBudget"] = _BUDGETS.get(effort, -1)
             else:
-                thinking["thinkingLevel"] = _LEVELS.get(effort, "high")
+                level = _LEVELS.get(effort, "high")
+                thinking["thinkingLevel"] = limits.lowest if level == "minimal" else level
         said["thinkingConfig"] = thinking
     return said
 

@@ -28,6 +28,7 @@ class Messages(HttpWire):
     """What the server refused (thinking, signatures, effort, the output limit) is left out from then on."""
 
     key_header = "x-api-key"
+    none_is_effort = False
     path = _PATH
 
     def prepare(self) -> None:
