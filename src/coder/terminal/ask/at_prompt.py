@@ -163,7 +163,7 @@ class ApprovalPrompt:
             keys = {"y": "keep", "n": "take_back", "d": "rest"}
         elif self._review.at + 1 == len(self._review.hunks):
             del keys["a"]
-        if (hunk := self._review.current) is not None and len(hunk.pieces()) > 1:
+        if self._review.can_split:
             keys["s"] = "split"
         return [Choice(key, say(f"approval.hunk_{name}")) for key, name in keys.items()]
 

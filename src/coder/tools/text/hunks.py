@@ -146,6 +146,7 @@ class Review:
         self._numbers = list(range(len(self.hunks)))  # of the hunks that these are, or are pieces of
         self._decided: list[Hunk | None] = []  # what was taken of each; None: left
         self._told: list[str] = []  # for the model: what was left or changed
+        self._looked_at: tuple[Hunk | None, bool] = None, False  # see `can_split`
 
     @property
     def at(self) -> int:
@@ -166,6 +167,14 @@ class Review:
         because = f": {reason}" if reason else "."
         self._told.append(f"{self._name()} was refused by the person{because}")
         self._decided.append(None)
+
+    @property
+    def can_split(self) -> bool:
+        """Whether the current hunk has several runs of changed lines. Looked up with every key."""
+        hunk = self.current
+        if hunk is not self._looked_at[0]:
+            self._looked_at = hunk, hunk is not None and len(hunk.pieces()) > 1
+        return self._looked_at[1]
 
     def split(self) -> int:
         """Put the pieces of the current hunk in its place, and count them."""
