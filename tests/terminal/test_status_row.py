@@ -22,6 +22,7 @@ from coder.protocol.events import (
     Notice,
     Thought,
     ToolCallChanged,
+    VerifyChanged,
 )
 from coder.terminal.render.status_row import busy_line, short_number
 from coder.terminal.render.width import line_width, plain
@@ -68,6 +69,13 @@ def test_it_says_what_is_happening() -> None:
     assert row(Content("so"), Finished("stop", 7)).startswith("finishing · 0s · 7 tokens")
     assert row(Content("so"), LONG, Finished("stop", 7)).startswith("waiting for the model · 0s · 7 tokens")
     assert row(LONG, Finished("stop", 7)).startswith("waiting for the model · 0s · 7 tokens")
+
+
+def test_after_a_failed_check_the_model_is_waited_for() -> None:
+    answered = Content("done"), Finished("stop", tokens=9), VerifyChanged("started", "pytest -q")
+    assert row(*answered).startswith("running pytest -q · ")
+    assert row(*answered, VerifyChanged("passed", "pytest -q")).startswith("finishing · ")
+    assert row(*answered, VerifyChanged("failed", "pytest -q")).startswith("waiting for the model · ")
 
 
 def test_a_cancelled_answer_does_not_count_for_the_next_turn() -> None:

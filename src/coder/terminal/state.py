@@ -106,6 +106,8 @@ def apply_event(state: PromptState, event: AnyEvent) -> None:
             _update_call(state, event)
         case VerifyChanged(outcome, command):
             state.verifying = safe(command) if outcome == "started" else ""
+            if outcome in ("failed", "gave_up"):  # the model hears of it
+                _at_model(state, "busy.waiting")
         case ApprovalRequested():
             state.approval, state.asked = event, time.monotonic()
             state.approved_subjects[event.call_id] = str(event.subject)
