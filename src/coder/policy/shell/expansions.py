@@ -170,7 +170,8 @@ class WordReader:
             if child.type == "$":
                 if child is not node.children[-1] and child.end_byte != node.end_byte:
                     raise NotUnderstood("policy.unread.dollar")
-                parts.append(Word("$"))
+                # At the end of a word the tree takes `$$` for one token.
+                parts.append(Word("$") if self._text(child) == "$" else Word("", exact=False))
             elif child.is_named:
                 parts.append(self.word(child))
             else:

@@ -92,8 +92,9 @@ def _encoded(line: str) -> bytes:
             raise NotUnderstood("policy.unread.control")
     at = line.find("\\\n")
     while at >= 0:
-        # bash joins `r\<newline>m` to `rm`; tree-sitter sees two words. After a blank both agree.
-        if at and line[at - 1] not in " \t\n":
+        # bash joins `r\<newline>m` to `rm`; tree-sitter sees two words. After a blank both agree, unless that
+        # is escaped itself.
+        if at and (line[at - 1] not in " \t\n" or line[max(at - 2, 0) : at] in ("\\ ", "\\\t")):
             raise NotUnderstood("policy.unread.broken_word")
         at = line.find("\\\n", at + 1)
     return data
