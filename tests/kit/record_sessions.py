@@ -1,7 +1,8 @@
 """Sessions that between them write every type of entry that a record has, in every form.
 
-Run as a program (`PYTHONPATH=tests python -m kit.record_sessions DIR`), it writes their records into DIR, as
-`tests/record/fixtures/old_records` was made; `test_old_records.py` plays them again and compares.
+Run as a program (`PYTHONPATH=tests python -m kit.record_sessions DIR [NAME…]`), it writes the records of all
+or of those named into DIR, as `tests/record/fixtures/old_records` was made; `test_old_records.py` plays them
+again and compares.
 """
 
 from __future__ import annotations
@@ -462,9 +463,10 @@ def records(name: str, root: Path) -> list[str]:
     return [neutral(log.read_text(encoding="utf-8"), root) for log in logs]
 
 
-def main(directory: Path) -> None:
+def main(directory: Path, *names: str) -> None:
     os.environ.setdefault("CODER_STRICT_TEXTS", "1")
-    for name in SESSIONS:
+    directory.mkdir(exist_ok=True)
+    for name in names or SESSIONS:
         with tempfile.TemporaryDirectory() as root:
             for n, text in enumerate(records(name, Path(root)), 1):
                 (directory / f"{name}{n}.jsonl").write_text(text, encoding="utf-8")
@@ -472,4 +474,4 @@ def main(directory: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), *sys.argv[2:])

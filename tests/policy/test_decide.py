@@ -36,8 +36,8 @@ def expected(tool: str, cell: str, mode: str) -> str:
         return "allow"
     if cell == "deny":
         return "deny"
-    changes = tool in ("write", "edit", "patch", "save_memory", "bash-doing", "mcp__s__search", "unheard_of")
-    if mode == "plan" and changes:
+    changes = LIFTED | {"save_memory", "bash-doing", "mcp__s__search", "unheard_of"}
+    if mode == "plan" and tool in changes:
         return "deny"
     if mode in ("auto-edit", "yolo") and tool in LIFTED:
         return "allow"

@@ -79,7 +79,7 @@ def _from_events(header: str) -> Node | None:
     root: Node | None = None
     for event in yaml.parse(header, Loader=loader):
         done: Node | None = None
-        line = FIRST_LINE + event.start_mark.line
+        line = FIRST_LINE + (event.start_mark.line if event.start_mark else 0)
         if isinstance(event, yaml.ScalarEvent):
             done = Node(line, event.value, plain=not event.style)
             _remember(anchors, event.anchor, done)

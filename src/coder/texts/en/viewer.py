@@ -85,7 +85,7 @@ TEXTS: dict[str, str] = {
     "viewer.word.ended": "ended",
     "viewer.word.error": "failed",
     "viewer.word.failed": "failed",
-    "viewer.word.gave_up": "could not check",
+    "viewer.word.gave_up": "no result",
     "viewer.word.max_steps": "step limit reached",
     "viewer.word.no": "no",
     "viewer.word.ok": "done",

@@ -79,7 +79,7 @@ TEXTS: dict[str, str] = {
     "viewer.word.ended": "已结束",
     "viewer.word.error": "失败",
     "viewer.word.failed": "未通过",
-    "viewer.word.gave_up": "无法检查",
+    "viewer.word.gave_up": "没有结果",
     "viewer.word.max_steps": "达到步数上限",
     "viewer.word.no": "否",
     "viewer.word.ok": "完成",
