@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from batch.batch_kit import Batch, make_repository, model, wait_for, writes
-from batch.test_faults import parent_of
+from batch import test_faults
+from batch.batch_kit import Batch, make_repository, model, runs, wait_for, writes
+from batch.test_faults import nursery_of, parent_of
 from coder.batch.nursery import LABEL, Nursery
 from coder.batch.root import Root, batch_root, remove_unused
 from kit.driving import Project, left_running
@@ -174,3 +175,26 @@ def test_a_batch_that_goes_on_takes_files_as_they_are_although_the_killed_one_st
     wait_for(lambda: not batch.processes())
     remove_unused(killed)
     batch.nothing_left()
+
+
+@pytest.mark.parametrize("killed", [("nursery",), ("nursery", "driver")])
+def test_daemons_go_although_the_nursery_was_killed(project: Project, killed: tuple[str, ...]) -> None:
+    """Without a sandbox: with the attempt, or with the next batch where the driver was killed as well."""
+    make_repository(project.cwd)
+    project.configure(sandbox={"mode": "off"})
+    batch = Batch(project, [{"id": "one", "prompt": "x", "cwd": ".", "mode": "yolo"}])
+    word = str(time.monotonic_ns())
+    with model(runs(f"(setsid setsid sleep {word} &); sleep 600")) as server:
+        driver = batch.start(server.url)
+        wait_for(lambda: left_running(word))
+        first = left_running(word)
+        pids = {"driver": driver.pid, "nursery": nursery_of(batch)}
+        assert test_faults.kill([pids[name] for name in killed]) == len(killed)
+        if "driver" in killed:
+            driver.communicate()
+            with model(writes()) as other:
+                batch.run(other.url, "--resume")
+        wait_for(lambda: not any(map(is_alive, first)))
+        kill(driver)
+    wait_for(lambda: not batch.processes())
+    wait_for(lambda: not left_running(word))

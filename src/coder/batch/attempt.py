@@ -22,7 +22,7 @@ from coder.batch.cut import lay_out
 from coder.batch.job import Job, Outcome, Secrets
 from coder.batch.mirror import Bundle, CheckoutError, Stopped, mirror_for
 from coder.batch.nursery import Nursery, TaskProcess
-from coder.batch.root import remove_tree
+from coder.batch.root import end_strays, remove_tree
 from coder.config.load import home_directory
 from coder.policy.sandbox.ladder import probe
 
@@ -74,8 +74,8 @@ def run_attempt(
     except CheckoutError as error:
         take([Done(Outcome("setup_failed", error=str(error)))])
     finally:
-        if process is not None:
-            process.end(_STOP_SECONDS)
+        if process is not None and not process.end(_STOP_SECONDS):
+            end_strays(directory)
         remove_tree(directory)
 
 

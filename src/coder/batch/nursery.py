@@ -50,14 +50,17 @@ class TaskProcess(msgspec.Struct, frozen=True):
     channel: socket.socket
     line: socket.socket
 
-    def end(self, seconds: float) -> None:
-        """Kill what still runs, and wait until it is gone."""
+    def end(self, seconds: float) -> bool:
+        """Kill what still runs, and wait until it is gone. False: the nursery cannot tell."""
+        ended = False
         with contextlib.suppress(OSError):
             self.line.settimeout(seconds)
-            self.line.send(_KILL)
-            self.line.recv(1)
+            with contextlib.suppress(BrokenPipeError):  # it has said so already
+                self.line.send(_KILL)
+            ended = self.line.recv(1) == _ENDED
         self.channel.close()
         self.line.close()
+        return ended
 
 
 class Nursery:

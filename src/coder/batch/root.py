@@ -11,6 +11,7 @@ import contextlib
 import fcntl
 import os
 import shutil
+import signal
 import stat
 import time
 from pathlib import Path
@@ -66,6 +67,7 @@ def remove_unused(path: Path) -> None:
     except OSError:
         pass
     else:
+        end_strays(path)
         gone = path.with_name(f"{path.name}{_GONE}{os.getpid()}")
         if _is_lock_of(path, descriptor):
             with contextlib.suppress(OSError):
@@ -85,6 +87,22 @@ def _is_lock_of(path: Path, descriptor: int) -> bool:
         return os.path.samestat((path / _LOCK).stat(), os.fstat(descriptor))
     except FileNotFoundError:
         return False
+
+
+def end_strays(directory: Path) -> None:
+    """Kill what commands of tasks in this directory have left running, which their environment tells. For
+    where the nursery is dead that would have known them as its children. Linux only."""
+    mark = os.fsencode(directory) + b"/"
+    for _ in range(100):
+        found = False
+        for entry in Path("/proc").glob("[1-9]*"):
+            with contextlib.suppress(OSError):
+                if mark in (entry / "environ").read_bytes():
+                    os.kill(int(entry.name), signal.SIGKILL)
+                    found = True
+        if not found:
+            return
+        time.sleep(0.01)
 
 
 def remove_tree(path: Path) -> None:
