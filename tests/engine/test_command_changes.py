@@ -93,3 +93,29 @@ def test_the_places_that_commands_may_write_are_listed_with_and(project: Project
     driver = played(project, write("a", "x\n"))
     told = str(driver.chats[0]["messages"])
     assert "file tools too) and /var/cache/x; the rest" in told
+
+
+def test_the_ledger_has_the_end_of_what_a_failing_command_printed(project: Project) -> None:
+    line = "seq 200; echo ======== ERRORS ========; echo 1 error in 0.3s; exit 2"
+    played(project, bash(line))
+    (outcome,) = ledger(project).commands.values()
+    assert outcome.startswith("exit 2: …")
+    assert outcome.endswith("200 ERRORS 1 error in 0.3s")
+
+
+def test_the_ledger_leaves_out_what_a_subagent_could_not_do(project: Project) -> None:
+    script: list[Any] = [
+        {"calls": [call("task", agent="explore", objective="look")]},
+        {"calls": [call("edit", path="a", old_string="1", new_string="2"), bash("touch x")]},
+        {"text": "seen"},
+        {"text": "done"},
+    ]
+    play(project, script, ["go"], mode="yolo", preset="yolo")
+    found = ledger(project)
+    assert (found.failures, found.commands) == ({}, {})
+
+
+def test_the_ledger_has_no_list_that_another_has_replaced(project: Project) -> None:
+    inputs = ["1. read it 2. mend it", "Now say in a few words how long that took."]
+    play(project, [{"text": "a"}, {"text": "b"}], inputs)
+    assert ledger(project).todos == []

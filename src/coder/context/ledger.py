@@ -6,6 +6,7 @@ and writes all of it to a file.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from msgspec.structs import replace
@@ -46,7 +47,7 @@ class Ledger:
             case Subagent(task_id=task_id):
                 self._take_part(event.inner, task_id)
             case Observation(ok=True) if event.for_model_alone:
-                pass
+                self.todos = []  # it replaced the list, and only repeats a message
             case entry:
                 self._take(entry, event.content)
 
@@ -78,8 +79,12 @@ class Ledger:
                 self._decided(what or f"undid the file changes of turn {undone}")
 
     def _take_part(self, event: HistoryEvent, task_id: str) -> None:
-        """Include a subagent's actions, but not its plans."""
+        """Include a subagent's actions, but not its plans, nor what it could not do: its tools and rules are
+        others."""
         entry = event.entry
+        if isinstance(entry, Observation) and not entry.ok and entry.exit_code is None:
+            self._inputs.pop(f"{task_id} {entry.call_id}", None)
+            return
         if isinstance(entry, Action | Observation | Approval) and entry.tool != "todowrite":
             # Call ids of two subagents may collide.
             self._take(replace(entry, call_id=f"{task_id} {entry.call_id}"), event.content)
@@ -88,6 +93,7 @@ class Ledger:
         arguments = self._inputs.pop(entry.call_id, None)
         given = arguments if isinstance(arguments, dict) else {}
         known = built_in(entry.tool)
+        content = content.partition("\n\n<note>\n")[0]  # what happened meanwhile
         self.changed |= dict.fromkeys(entry.changed)
         if known.kind == "runs":
             self._ran(declared(known.command, given) or "", _outcome(entry, content))
@@ -168,14 +174,17 @@ def _newest(title: str, lines: list[str], room: int) -> str:
 
 
 def _outcome(entry: Observation, content: str) -> str:
-    """How a command ended; its output where it failed."""
+    """How a command ended; the end of its output where it failed, without rules drawn across the page."""
     code = entry.exit_code
     if entry.background and entry.job_id:  # its end comes as an event of its own
         return f"runs as background job {entry.job_id}"
     if code is None:
         return _short(content)
     said = content.removeprefix(f"error: exit code {code}").strip() if code else ""
-    return _short(f"exit {code}: {said}" if said else f"exit {code}")
+    said = " ".join(re.sub(r"([=_!*#-])\1{3,}", "", said[-5 * _LINE :]).split())
+    if len(said) > _LINE:
+        said = f"…{said[-_LINE:]}"
+    return f"exit {code}: {said}" if said else f"exit {code}"
 
 
 def _times(text: str, n: int) -> str:
