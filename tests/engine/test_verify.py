@@ -362,6 +362,13 @@ def test_the_project_s_own_tools_come_first(project: Project, directory: str) ->
     assert "own pytest -q" in project.of_type("verify")[0]["content"]
 
 
+def test_they_come_first_in_a_background_job_too(project: Project) -> None:
+    project.write(".venv/bin/pytest", "#!/bin/sh\necho own pytest $*\n").chmod(0o755)
+    run = {"name": "bash", "arguments": {"command": "pytest -q", "background": True}}
+    play(project, [{"calls": [run]}, {"text": "done"}], mode="yolo")
+    assert "own pytest -q" in project.of_type("observation")[0]["content"]
+
+
 def test_a_sub_project_s_check_runs_in_its_directory(project: Project) -> None:
     project.write("pyproject.toml", "")
     project.write("backend/pyproject.toml", "")

@@ -63,8 +63,6 @@ async def run_command(
         return failed(_CHANGED)
     settings = approved and "git" in line and not (sandbox and sandbox.plan) and sets_git(session, line)
     context.wrap_command = list if sandbox is None else partial(sandbox.wrap, git_settings=settings)
-    if _checks(session, line, read_only=read_only):
-        context.environment = with_project_tools(line, session.agent.root, context.environment)
     run = partial(tool.run, args, context, on_output)
     # A command that cannot write changed nothing: a change meanwhile is the person's.
     held = sandbox is not None and sandbox.plan and sandbox.level.rung != "none"
@@ -95,6 +93,8 @@ def _context(session: Session, line: str, *, read_only: bool) -> ToolContext | N
         context.environment = environment
     elif scratch := session.agent.place.workspace.scratch:
         context.environment = {**context.environment, "TMPDIR": scratch}
+    if _checks(session, line, read_only=read_only):
+        context.environment = with_project_tools(line, session.agent.root, context.environment)
     return context
 
 
