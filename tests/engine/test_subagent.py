@@ -57,6 +57,36 @@ def test_its_report_comes_back_and_its_details_do_not(project: Project) -> None:
     assert end > own  # the subagent's tokens are the turn's
 
 
+def test_who_changes_files_knows_the_project_s_rules_and_who_looks_what_may_run(project: Project) -> None:
+    project.write("pyproject.toml", "")
+    project.write("AGENTS.md", "Never touch the changelog.")
+    project.write("lib/AGENTS.md", "Two spaces here.")
+    project.write("lib/x.py", "x = 1\n")
+    read = {"calls": [{"name": "read", "arguments": {"path": "lib/x.py"}}]}
+    both = {"calls": [task("general", "mend it"), task("explore", "find it")]}
+
+    def answer(request: dict[str, Any]) -> dict[str, Any]:
+        main = request["messages"][0]["content"].startswith("You are coder")
+        script: list[Any] = [read, both, {"text": "ok"}] if main else [read, {"text": "done"}]
+        step: dict[str, Any] = script[sum(m["role"] == "assistant" for m in request["messages"])]
+        return step
+
+    driver = play_answering(project, ["go"], answer)
+    said = [
+        c["messages"] for c in driver.chats if c["messages"][0]["content"].startswith("You are a subagent")
+    ]
+    general, explore = (
+        next(messages for messages in reversed(said) if words in [m["content"] for m in messages])
+        for words in ("mend it", "find it")
+    )
+    assert "Never touch the changelog." in general[1]["content"]
+    assert "Two spaces here." in general[-1]["content"]
+    assert "\ntests: pytest -q" in general[0]["content"]
+    assert "Never touch" not in str(explore)
+    assert "\ntests:" not in explore[0]["content"]
+    assert "all others, tests too, are denied" in explore[0]["content"]
+
+
 def test_several_run_at_once_and_answer_in_order(project: Project) -> None:
     answer = by_system(
         first=[{"text": "one", "delay": 0.05}],

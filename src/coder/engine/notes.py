@@ -24,6 +24,7 @@ _NAMES = {
     "task": "task with agent general",
     "task, explore": "task with agent explore",
 }
+_ONLY_LOOKS = "lines that only look run; all others, tests too, are denied"
 _SCRATCH_ROOM, _WRITABLE_ROOM = 120, 80  # bytes: the first request is to stay short
 _NESTED_ROOM = 8_192  # bytes of one nested AGENTS.md
 _NESTED_MOST = 8  # of them are told at once
@@ -32,6 +33,8 @@ _NOT_OURS = frozenset({"node_modules", "vendor", "third_party", "site-packages"}
 
 def environment_of(agent: Agent) -> str:
     """For the system message: facts that hold for the whole session."""
+    if agent.parent is not None and agent.mode == "plan":
+        return environment_text(agent.root, commands=_ONLY_LOOKS)
     commands = "" if agent.few_tools else _commands(agent)
     return environment_text(agent.root, test_command=_check(agent), commands=commands)
 

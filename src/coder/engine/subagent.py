@@ -26,7 +26,7 @@ from coder.protocol.events import (
     ToolCallChanged,
 )
 from coder.protocol.history import HistoryEvent
-from coder.protocol.messages import Message
+from coder.protocol.messages import Message, head_length
 from coder.record.log import now
 from coder.texts import Phrase
 from coder.tools.base import Tool, ToolResult, failed, summed_up
@@ -140,9 +140,15 @@ def _child(parent: Session, kind: str) -> Session:
     child.redactor = parent.redactor
     child.budget = parent.budget
     child.loop_guard = parent.loop_guard
-    child.told_rules, child.told_directories = rules_note(child), set(parent.told_directories)
+    child.told_rules = rules_note(child)
     prompt = f"{PROMPTS[kind]}\n\n{parent.redactor.redact(environment_of(agent))}"
     child.conversation.append(Message(role="system", content=prompt))
+    if kind == "explore":  # it changes nothing, so that rules of the project would only fill its context
+        child.told_directories = set(parent.told_directories)
+        return child
+    messages = parent.conversation.messages
+    for instructions in messages[1 : head_length(messages)]:
+        child.conversation.append(instructions)
     return child
 
 
