@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+from collections import Counter
 from functools import partial
 from typing import Any
 
@@ -98,3 +99,14 @@ def test_a_list_price_is_one(project: Project) -> None:
     assert "too little for a further request" in done.stdout + done.stderr
     done = batch.run("", "--budget", "1", env={**environ, "CODER_MODEL": "claude-opus-9"})
     assert "need a price for claude-opus-9" in done.stderr
+
+
+def test_a_server_is_asked_for_its_model_once(priced: Project) -> None:
+    """And not by every task; what it says has the price that is set for it."""
+    batch = Batch(priced, [{**TASK, "id": f"t{number}"} for number in range(3)])
+    with model(lambda _: {"text": "x", "usage": USAGE}) as server:
+        environ = {"CODER_BASE_URL": server.url}
+        done = batch.run("", "--budget", "10", env=environ)
+        methods = Counter(request.method for request in server.requests)
+    assert (done.returncode, methods) == (0, {"GET": 1, "POST": 3}), done.stderr
+    assert {row["model"] for row in batch.rows()} == {"scripted"}

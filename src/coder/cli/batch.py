@@ -8,7 +8,7 @@ import re
 import signal
 import time
 from collections.abc import Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
@@ -32,9 +32,11 @@ if TYPE_CHECKING:
     from coder.batch.results import OutputDirectory
     from coder.batch.status import Progress
     from coder.batch.tasks import TaskFile
+    from coder.config.provider import Provider
 
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _TASK_SECONDS = 3600.0
+_REACH_SECONDS = 10.0
 
 
 def run(arguments: list[str]) -> int:
@@ -141,6 +143,10 @@ def _batch(chosen: argparse.Namespace) -> int:
     provider = provider_of(options, settings)
     rpm = _rates(chosen.rpm)
     with closing(TaskFile(chosen.tasks_path, read_matrix(chosen.matrix), options.environ)) as tasks:
+        if not provider.model:
+            provider = _with_model_named(provider)
+            chosen.model = provider.model
+            options = replace(options, model=chosen.model)
         _refuse_rates_of_nobody(rpm, options, tasks.models)
         counted = {name or provider.model for name in tasks.counted}
         if chosen.budget is not None:
@@ -174,6 +180,22 @@ def _settings(chosen: argparse.Namespace) -> tuple[Options, Settings]:
         raise UsageError("cli.no_mode", name=chosen.mode, modes=", ".join(OPERATING_MODES))
     options = replace(options_from(chosen), model=chosen.model, preset=chosen.permissions)
     return options, read_settings(options)
+
+
+def _with_model_named(provider: Provider) -> Provider:
+    """Asked once, not by every task; where the server does not say, each task tells why."""
+    import asyncio
+
+    from coder.engine.setup import with_model_named
+    from coder.model.base import ModelError
+
+    async def ask() -> Provider:
+        async with asyncio.timeout(_REACH_SECONDS):
+            return await with_model_named(provider)
+
+    with suppress(ModelError, TimeoutError):
+        return asyncio.run(ask())
+    return provider
 
 
 def _refuse_unpriced(options: Options, config: Config, models: set[str]) -> None:
