@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from coder.model import errors
 from coder.model.base import ModelError
 from coder.model.http.waits import retry_after_seconds
 from coder.model.make import make_wire
@@ -50,6 +51,14 @@ def test_a_dead_address() -> None:
     assert str(error).startswith("Cannot reach http://127.0.0.1:1/v1: connection refused.")
     assert "CODER_BASE_URL" in str(error)
     assert (error.kind, error.retryable) == ("unreachable", True)
+
+
+def test_a_server_without_a_list_of_models() -> None:
+    told = str(errors.of_status(404, {}, b"not found", errors.RequestInfo("http://x/v2")))
+    names = "CODER_MODEL, CODER_BASE_URL"
+    assert told.startswith(
+        f"http://x/v2 has no list of models (404). Name one, or check the address: {names}."
+    )
 
 
 def test_an_unknown_host() -> None:

@@ -18,10 +18,15 @@ VLLM = {"/v1/models": {"data": [{"id": "m", "max_model_len": 32_768}]}}
 LM_STUDIO = {
     "/v1/models": {"data": [{"id": "m", "loaded_context_length": 4096, "max_context_length": 131_072}]}
 }
+SEVERAL = {
+    "/v1/models": {"data": [{"id": "other", "max_model_len": 4096}, {"id": "m", "max_model_len": 32_768}]}
+}
 NEWER_LLAMA_CPP = {"/v1/models": {"data": [{"id": "m", "meta": {"n_ctx": 8192}}]}}
 
 
-def asked(pages: dict[str, Any], base: str = "/v1", *, silent: bool = False) -> tuple[int, list[str]]:
+def asked(
+    pages: dict[str, Any], base: str = "/v1", *, silent: bool = False, model: str = "m"
+) -> tuple[int, list[str]]:
     """What was found out at a server with these pages, and what it was asked for."""
     paths: list[str] = []
     leave = threading.Event()
@@ -46,7 +51,7 @@ def asked(pages: dict[str, Any], base: str = "/v1", *, silent: bool = False) -> 
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:
-            window = asyncio.run(probe_window(f"http://127.0.0.1:{server.server_port}{base}"))
+            window = asyncio.run(probe_window(f"http://127.0.0.1:{server.server_port}{base}", model))
         finally:
             leave.set()
             server.shutdown()
@@ -56,10 +61,18 @@ def asked(pages: dict[str, Any], base: str = "/v1", *, silent: bool = False) -> 
 
 @pytest.mark.parametrize(
     ("pages", "window"),
-    [(LLAMA_CPP, 16_384), (VLLM, 32_768), (LM_STUDIO, 4096), (NEWER_LLAMA_CPP, 8192), ({}, 0)],
+    [
+        *[(LLAMA_CPP, 16_384), (VLLM, 32_768), (LM_STUDIO, 4096), (NEWER_LLAMA_CPP, 8192)],
+        *[(SEVERAL, 32_768), ({}, 0)],
+    ],
 )
 def test_each_kind_of_server(pages: dict[str, Any], window: int) -> None:
     assert asked(pages)[0] == window
+
+
+def test_the_window_of_another_model_is_not_taken() -> None:
+    assert asked(SEVERAL, model="third")[0] == 0
+    assert asked(VLLM, model="an alias of it")[0] == 32_768
 
 
 def test_props_are_beside_the_api_and_asked_for_first() -> None:
@@ -90,4 +103,4 @@ def test_a_server_that_says_nothing_is_not_waited_for(monkeypatch: pytest.Monkey
 
 
 def test_nobody_there() -> None:
-    assert asyncio.run(probe_window("http://127.0.0.1:1/v1")) == 0
+    assert asyncio.run(probe_window("http://127.0.0.1:1/v1", "m")) == 0

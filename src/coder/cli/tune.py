@@ -97,7 +97,7 @@ async def _tune(
         complain(error.text(settings.texts))
         return Exit.FAILED
     best = max(sums, key=lambda one: (one.done, -one.seconds))
-    window = await probe_window(provider.base_url)
+    window = await probe_window(provider.base_url, provider.model)
     if chosen.json:
         told = {"model": provider.model, "window": window, "best": best.variant, "ways": sums}
         print(msgspec.json.encode(told).decode())

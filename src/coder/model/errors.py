@@ -200,9 +200,7 @@ def _refusal(status: int, code: str, message: str, info: RequestInfo, wait: floa
         said += "."
 
     def error(key: str, kind: str, *, retryable: bool = False) -> ModelError:
-        names = ", ".join(
-            info.names if key != "fault.not_found" else filter(None, ["CODER_MODEL", info.base])
-        )
+        names = ", ".join(filter(None, ["CODER_MODEL", info.base]) if status == 404 else info.names)
         phrase = Phrase(key, shown=info.shown, model=info.model, status=status, names=names)
         phrase = Phrase("fault.quoted", text=phrase, said=said) if said else phrase
         after = wait if retryable else None
@@ -219,7 +217,7 @@ def _refusal(status: int, code: str, message: str, info: RequestInfo, wait: floa
     if status in (401, 403) or (status == 400 and _BAD_KEY.search(message)):
         return error("fault.key" if info.has_key else "fault.no_key", "auth")
     if status == 404:
-        return error("fault.not_found", "bad_request")
+        return error("fault.not_found" if info.model else "fault.no_list", "bad_request")
     if status == 429:
         return error("fault.limited", "quota", retryable=True)
     if status in (408, 409) or status >= 500:

@@ -44,6 +44,7 @@ TEXTS: dict[str, str] = {
     "fault.no_model": ("{shown} answered with something that is not a model's answer: {said}. {check}"),
     "fault.no_server": "Cannot reach {shown}: {detail}. Is the server running? {check}",
     "fault.no_tls": "no TLS on that port",
+    "fault.no_list": "{shown} has no list of models (404). Name one, or check the address: {names}.",
     "fault.not_found": ("Not found (404) at {shown}: the model '{model}' or the address. Check {names}."),
     "fault.not_http": "what answers there does not speak HTTP/1.1",
     "fault.nothing": "nothing",

@@ -44,6 +44,7 @@ TEXTS: dict[str, str] = {
     "fault.no_model": "{shown} 返回的不是模型的回答：{said}。{check}",
     "fault.no_server": "无法连接 {shown}：{detail}。服务器在运行吗？{check}",
     "fault.no_tls": "该端口没有 TLS",
+    "fault.no_list": "{shown} 没有模型列表（404）。请指定一个模型，或检查地址：{names}。",
     "fault.not_found": ("{shown} 找不到（404）：模型“{model}”或地址有误。请检查 {names}。"),
     "fault.not_http": "那里应答的不是 HTTP/1.1",
     "fault.nothing": "空",
