@@ -5,9 +5,12 @@ A page may have been followed in the checkout itself already: what it adds is th
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -91,6 +94,20 @@ def test_a_tool(project: Project, source: Path) -> None:
     assert "count  " in coder(source, project, "--once", "/tools", url=server.url).stdout
 
 
+def test_a_tool_that_edits(project: Project, source: Path) -> None:
+    path = project.write("a.txt", "b\na\n")
+    calls = [{"calls": [{"name": "sort_lines", "arguments": {"path": name}}]} for name in ("a.txt", "b.txt")]
+    with ScriptedServer([*calls, {"text": "done"}]) as server:
+        done = coder(source, project, "--once", "sort it", "--mode", "auto-edit", url=server.url)
+        assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+        assert path.read_text(encoding="utf-8") == "a\nb\n"
+        assert coder(source, project, "--continue", "--once", "/undo", url=server.url).returncode == 0
+    assert path.read_text(encoding="utf-8") == "b\na\n"
+    edited, missing = project.of_type("observation")
+    assert edited["meta"]["operation"] == "updated"
+    assert missing["content"].startswith("error: b.txt does not exist")
+
+
 def test_a_command(project: Project, source: Path) -> None:
     with ScriptedServer([]) as server:
         assert coder(source, project, "--once", "/hello you", url=server.url).stdout == "Hello, you.\n"
@@ -148,6 +165,41 @@ def test_a_provider(project: Project, source: Path) -> None:
         )
         assert (done.returncode, done.stdout) == (0, "hello\n"), done.stderr
         assert server.chats[0]["model"] == "basket-7"
+
+
+class _BasketServer(BaseHTTPRequestHandler):
+    """Speaks the API that the page invents: a call, then an answer."""
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        assert self.path == "/v1/generate"
+        if asked["messages"][-1]["role"] == "tool":
+            events: list[dict[str, object]] = [{"text": asked["messages"][-1]["content"]}, {"end": "stop"}]
+        else:
+            call = {"id": "1", "name": "read", "arguments": '{"path": "a.txt"}'}
+            events = [{"call": call}, {"end": "tool_calls", "tokens": {"in": 7, "out": 2}}]
+        self.send_response(200)
+        self.end_headers()
+        for event in events:
+            self.wfile.write(b"data: " + json.dumps(event).encode() + b"\n\n")
+
+    def log_message(self, *_: object) -> None: ...
+
+
+def test_another_api(project: Project, source: Path) -> None:
+    project.write("a.txt", "one two\n")
+    project.configure(provider={"wire": "basket"})
+    server = HTTPServer(("127.0.0.1", 0), _BasketServer)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        url = f"http://127.0.0.1:{server.server_port}/v1"
+        done = coder(source, project, "--once", "what is in it?", url=url)
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert (done.returncode, done.stdout) == (0, "1\tone two\n"), done.stderr
+    tokens = project.of_type("assistant")[0]["meta"]["tokens"]
+    assert (tokens["prompt"], tokens["completion"], tokens["source"]) == (7, 2, "provider")
 
 
 def test_a_language(project: Project, source: Path) -> None:

@@ -15,7 +15,7 @@ import msgspec
 from coder.config import ConfigError
 from coder.config.address import check_address, host_of, is_header_value, plugin_of
 from coder.config.models import FETCHED, PREFIX, is_local, tokenizer_of
-from coder.config.schema import Config, Wire
+from coder.config.schema import Api, Config, Wire
 
 LOCAL_EXAMPLE: Final = "http://127.0.0.1:11434/v1"
 LOCAL_URL: Final = "http://127.0.0.1/"  # of a model that coder serves itself, whose port is not known yet
@@ -112,7 +112,7 @@ KNOWN: Final = (
     KnownProvider("zai", "https://api.z.ai/api/paas/v4", "glm-5.2", models=("glm",)),
 )
 
-KnownWire = Literal["chat", "responses", "messages", "gemini", "local"]
+KnownWire = Literal[Api, "local"]
 _BY_ENDING: Final[dict[str, KnownWire]] = {
     "/chat/completions": "chat",
     "/responses": "responses",

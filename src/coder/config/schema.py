@@ -15,7 +15,8 @@ from msgspec import Meta
 from coder.texts import LANGUAGES
 
 Dialect = Literal["auto", "native", "react-xml", "guided"]
-Wire = Literal["auto", "chat", "responses", "messages", "gemini"]
+Api = Literal["chat", "responses", "messages", "gemini"]
+Wire = Literal["auto", Api]
 Effort = Literal["", "none", "minimal", "low", "medium", "high", "xhigh", "max"]
 EFFORTS: Final = get_args(Effort)[1:]
 ToolSet = Literal["all", "few"]

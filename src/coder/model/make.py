@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from coder.config.provider import KnownWire
 from coder.model.base import ChatModel, Chunk, ModelRequest, closing
 from coder.model.retry import RetryingModel
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from coder.model.wires.client import HttpWire
 
 Dialect = Literal["native", "react-xml", "guided", "auto"]
-Wire = Literal["chat", "responses", "messages", "gemini", "local"]
+Wire = KnownWire
 
 
 class ListingModel(ChatModel, Protocol):
