@@ -72,6 +72,21 @@ def test_nearest_prefers_equal_lines(world: World) -> None:
     assert "\n601\tdef f200():" in result.for_model
 
 
+def test_nearest_is_what_is_like_the_whole_text(world: World) -> None:
+    """One equal line elsewhere is not more like it than a place where every line is nearly the same."""
+    getitem = "    def __getitem__(self, key):\n        try:\n            return self.__data[key]\n"
+    get = "    def get(self, key, default=None):\n        if key in self:\n            return self[key]\n"
+    get += "        else:\n            return default\n"
+    world.put("a.py", f"class Cache:\n{getitem}        except KeyError:\n            raise\n\n{get}")
+    old = (
+        get.replace("=None", " = None")
+        .replace("self[key]", "self.__data[key]")
+        .replace("        else:\n", "")
+    )
+    result = world.call(Edit(), path="a.py", old_string=old, new_string="x")
+    assert "the nearest text is:\n8\t    def get(self, key, default=None):\n9\t" in result.for_model
+
+
 def test_same_text_and_empty_text(world: World) -> None:
     path = world.put("a.py", "x\n")
     assert "the same" in world.call(Edit(), path="a.py", old_string="x", new_string="x").for_model

@@ -24,6 +24,7 @@ _FOLDED = str.maketrans({kin: plain for plain, family in _PLAIN.items() for kin 
 _NUMBERED = re.compile(r"^ *\d+\t")
 _NEAREST_SECONDS = 0.3
 _NEAREST_LINES = 12
+_NEAREST_PLACES = 8  # that are compared
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -237,18 +238,23 @@ def nearest(lines: list[str], wanted: list[str]) -> tuple[int, int] | None:
     solid = [(offset, key) for offset, key in enumerate(keys) if key]
     if not solid or not lines:
         return None
-    best = _by_equal_lines([fold(line).strip() for line in lines], solid)
-    if best is None:
-        best = _by_similar_line(lines, max(solid, key=lambda item: len(item[1])))
-    if best is None:
+    folded = [fold(line).strip() for line in lines]
+    starts, sure = _by_equal_lines(folded, solid)
+    if not sure:
+        likely = (solid[0], max(solid, key=lambda item: len(item[1])))
+        similar = [_by_similar_line(folded, item) for item in dict.fromkeys(likely)]
+        starts += [start for start in similar if start is not None]
+    if not starts:
         return None
+    best = starts[0] if len(starts) == 1 or sure else _most_alike(folded, keys, starts)
     size = min(max(len(wanted), 3), _NEAREST_LINES)
     first = max(0, min(best, len(lines) - 1))
     return first, min(len(lines), first + size)
 
 
-def _by_equal_lines(lines: list[str], solid: list[tuple[int, str]]) -> int | None:
-    """The place where the most lines are the same; short ones such as `}` say little."""
+def _by_equal_lines(lines: list[str], solid: list[tuple[int, str]]) -> tuple[list[int], bool]:
+    """The places where the most lines are the same, the best first, and whether most of the text is the same
+    there. Short lines such as `}` say little."""
     votes: dict[int, int] = {}
     offsets: dict[str, list[int]] = {}
     for offset, key in solid:
@@ -256,10 +262,9 @@ def _by_equal_lines(lines: list[str], solid: list[tuple[int, str]]) -> int | Non
     for at, line in enumerate(lines):
         for offset in offsets.get(line, ())[:20]:
             votes[at - offset] = votes.get(at - offset, 0) + len(line)
-    if not votes:
-        return None
-    best = max(votes, key=lambda start: (votes[start], -start))
-    return best if votes[best] >= 4 else None
+    best = sorted(votes, key=lambda start: (-votes[start], start))[:_NEAREST_PLACES]
+    best = [start for start in best if votes[start] >= 4]
+    return best, bool(best) and 2 * votes[best[0]] > sum(len(key) for _, key in solid)
 
 
 def _by_similar_line(lines: list[str], wanted: tuple[int, str]) -> int | None:
@@ -270,7 +275,7 @@ def _by_similar_line(lines: list[str], wanted: tuple[int, str]) -> int | None:
     deadline = time.monotonic() + _NEAREST_SECONDS
     best, score = None, 0.5
     for at, line in enumerate(lines):
-        matcher.set_seq1(line.strip()[:500])
+        matcher.set_seq1(line[:500])
         if matcher.real_quick_ratio() > score and matcher.quick_ratio() > score:
             ratio = matcher.ratio()
             if ratio > score:
@@ -278,6 +283,23 @@ def _by_similar_line(lines: list[str], wanted: tuple[int, str]) -> int | None:
         if time.monotonic() > deadline:
             break
     return best
+
+
+def _most_alike(lines: list[str], wanted: list[str], starts: list[int]) -> int:
+    """The place whose words are the most like those of `wanted`."""
+    from difflib import SequenceMatcher
+
+    def words(some: list[str]) -> list[str]:
+        return re.findall(r"\w+|[^\w\s]", "\n".join(some)[:2_000])
+
+    size = min(len(wanted), 2 * _NEAREST_LINES)
+    matcher = SequenceMatcher(None, b=words(wanted[:size]), autojunk=False)
+
+    def likeness(start: int) -> float:
+        matcher.set_seq1(words(lines[max(0, start) : max(0, start) + size]))
+        return matcher.ratio()
+
+    return max(starts, key=likeness)
 
 
 def numbered(lines: list[str], first: int, last: int) -> str:
