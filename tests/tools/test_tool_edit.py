@@ -32,7 +32,7 @@ def edited(text: str, old: str, new: str) -> tuple[str, str]:
 def test_replaces_the_one_match(world: World) -> None:
     path = world.put("a.py", "one\ntwo\nthree\n")
     result = world.call(Edit(), path="a.py", old_string="two", new_string="2")
-    assert result.for_model == "updated a.py (+1 -1)"
+    assert result.for_model == "updated a.py (+1 -1), line 2"
     assert path.read_bytes() == b"one\n2\nthree\n"
     assert result.meta["matches"] == 1
     assert result.meta["operation"] == "updated"
@@ -49,8 +49,17 @@ def test_several_matches_are_named(world: World) -> None:
     assert result.meta["matches"] == 2
     assert path.read_bytes() == b"x = 1\ny = 2\nx = 1\n"
     result = world.call(Edit(), path="a.py", old_string="x = 1", new_string="x = 2", replace_all=True)
-    assert result.for_model == "updated a.py (+2 -2); 2 places"
+    assert result.for_model == "updated a.py (+2 -2), line 1; 2 places"
     assert path.read_bytes() == b"x = 2\ny = 2\nx = 2\n"
+
+
+def test_the_lines_that_changed_are_named(world: World) -> None:
+    world.put("a.txt", "".join(f"{n}\n" for n in range(1, 101)))
+    edits = [{"old_string": f"{n}\n{n + 1}\n", "new_string": f"{n}\nnew\n"} for n in range(10, 90, 10)]
+    several = world.call(Edit(), path="a.txt", edits=edits)
+    assert several.for_model == "updated a.txt (+8 -8), lines 11, 21, 31, 41, 51, 61 …; 8 edits"
+    gone = world.call(Edit(), path="a.txt", old_string="99\n100\n", new_string="99\n")
+    assert gone.for_model == "updated a.txt (+0 -1), line 99"
 
 
 def test_no_match_shows_the_nearest_text(world: World) -> None:
@@ -103,7 +112,7 @@ def test_stale_file_is_edited_where_the_text_still_stands_once(world: World) -> 
     path.write_bytes(b"one\nTWO\n")
     result = world.call(Edit(), path="a.py", old_string="one", new_string="1")
     assert result.for_model.startswith(
-        "updated a.py (+1 -1); the file had changed since you read it (by a command"
+        "updated a.py (+1 -1), line 1; the file had changed since you read it (by a command"
     )
     assert path.read_bytes() == b"1\nTWO\n"
     # What the others did, the model has not seen: it may not replace the whole file.
@@ -169,7 +178,7 @@ def test_several_edits_of_one_file(world: World) -> None:
         {"old_string": "e", "new_string": "E", "replace_all": True},
     ]
     result = world.call(Edit(), path="a.py", edits=edits)
-    assert result.for_model == "updated a.py (+3 -3); 3 edits"
+    assert result.for_model == "updated a.py (+3 -3), line 1; 3 edits"
     assert path.read_bytes() == b"uno\r\n2\r\ntwo\r\nthrEE\r\n"
     assert result.meta["diff"].count("\n@@") == 1
     world.journal.undo()

@@ -202,7 +202,7 @@ def test_a_hunk_that_fits_exactly_is_applied_to_a_file_that_others_changed(world
     path.write_text(FIVE + "six\n", encoding="utf-8")
     result = world.call(Patch(), patch=envelope("*** Update File: a.py", " one", "-two", "+2"))
     assert result.for_model == (
-        "updated a.py (+1 -1)\n"
+        "updated a.py (+1 -1), line 2\n"
         "a.py: the file had changed since you read it (by a command, an undo or others): that is still in it"
     )
     assert path.read_text(encoding="utf-8") == FIVE.replace("two", "2") + "six\n"
@@ -216,7 +216,8 @@ def test_context_that_is_not_in_the_file_is_told(world: World) -> None:
     path = world.put("a.py", FIVE)
     result = world.call(Patch(), patch=envelope("*** Update File: a.py", " uno", "-two", "+2", " three"))
     assert result.for_model == (
-        "updated a.py (+1 -1)\na.py: hunk 1 applied without 1 context line that is not in the file there"
+        "updated a.py (+1 -1), line 2\n"
+        "a.py: hunk 1 applied without 1 context line that is not in the file there"
     )
     false = world.call(Patch(), patch=envelope("*** Update File: a.py", " no", "-three", "+3", " nor this"))
     assert false.for_model.endswith("hunk 1 applied without 2 context lines that are not in the file there")

@@ -41,14 +41,14 @@ def test_what_was_read_is_replaced(world: World) -> None:
     path = world.put("a.py", b"one\r\ntwo\r\n")
     world.call(Read(), path="a.py")
     result = world.call(Patch(), patch=envelope("*** Add File: a.py", "+drei", "+vier"))
-    assert result.for_model == "updated a.py (+2 -2)"
+    assert result.for_model == "updated a.py (+2 -2), line 1"
     assert path.read_bytes() == b"drei\r\nvier\r\n"
     source = world.put("b.py", FIVE)
     move = envelope("*** Update File: b.py", "*** Move to: a.py", "-two", "+2")
     shown = Patch().preview({"patch": move}, world.context).subject
     assert "\n-drei\n" in shown  # the person sees what goes
     moved = world.call(Patch(), patch=move)
-    assert moved.for_model == "deleted b.py (+0 -5)\nupdated a.py (+5 -2)"
+    assert moved.for_model == "deleted b.py (+0 -5)\nupdated a.py (+5 -2), line 1"
     assert path.read_bytes() == FIVE.replace("two", "2").encode()
     assert not source.exists()
     world.journal.undo()
@@ -136,5 +136,5 @@ def test_an_envelope_quoted_in_a_unified_diff_is_text(world: World) -> None:
     about = world.put("about.md", "*** Begin Patch\n*** Delete File: kept.txt\nold\n")
     quoted = " *** Begin Patch\n *** Delete File: kept.txt\n"
     diff = f"--- a/about.md\n+++ b/about.md\n@@ -1,3 +1,3 @@\n{quoted}-old\n+new"
-    assert world.call(Patch(), patch=diff).for_model == "updated about.md (+1 -1)"
+    assert world.call(Patch(), patch=diff).for_model == "updated about.md (+1 -1), line 3"
     assert (kept.read_bytes(), about.read_text(encoding="utf-8").splitlines()[-1]) == (b"kept\n", "new")

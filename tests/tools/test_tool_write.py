@@ -42,7 +42,7 @@ def test_updates_what_was_read(world: World) -> None:
     world.put("a.py", "one\ntwo\nthree\n")
     world.call(Read(), path="a.py")
     result = world.call(Write(), path="a.py", content="one\n2\nthree\n")
-    assert result.for_model == "updated a.py (+1 -1)"
+    assert result.for_model == "updated a.py (+1 -1), line 2"
     assert result.meta["operation"] == "updated"
     assert "-two\n+2" in result.meta["diff"]
 

@@ -35,6 +35,7 @@ CHANGED_SINCE = (
 )
 STALE_LINES = 60  # of diff, for a model whose file changed under its hands
 STALE_CHARS = 4000
+_PLACES = 6  # of a file whose lines the model is told
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -74,7 +75,12 @@ class Report(msgspec.Struct, frozen=True):
         name = f"{self.moved_from} to {self.path}" if self.moved_from else self.path
         if self.operation == "unchanged":
             return f"unchanged {name}"
-        return f"{self.operation} {name} (+{self.diff.additions} -{self.diff.deletions})"
+        size = f"{self.operation} {name} (+{self.diff.additions} -{self.diff.deletions})"
+        places = self.diff.places
+        if not places or self.operation not in ("updated", "moved"):
+            return size
+        named = ", ".join(map(str, places[:_PLACES])) + (" …" if len(places) > _PLACES else "")
+        return f"{size}, line{'s' if len(places) > 1 else ''} {named}"
 
     @property
     def phrase(self) -> Phrase:

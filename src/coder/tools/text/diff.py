@@ -22,11 +22,13 @@ NO_NEWLINE = "\\ No newline at end of file"
 
 
 class Diff(msgspec.Struct, frozen=True):
-    """A unified diff as lines, and what it adds and takes away."""
+    """A unified diff as lines, what it adds and takes away, and the new text's line that each hunk changes
+    first."""
 
     lines: list[str]
     additions: int
     deletions: int
+    places: list[int] = []
 
     def text(self, limit: int) -> str:
         """At most `limit` lines, each of bounded length, with a note for the rest."""
@@ -70,11 +72,13 @@ def unified(old: str, new: str, old_name: str, new_name: str) -> Diff:
     if not blocks:
         return Diff([], 0, 0)
     lines = [f"--- {old_name}", f"+++ {new_name}"]
-    for group in grouped(blocks):
+    groups = grouped(blocks)
+    for group in groups:
         lines += hunk_lines(group, before, after)
     added = sum(d - c for _, _, c, d in blocks)
     removed = sum(b - a for a, b, _, _ in blocks)
-    return Diff(lines, added, removed)
+    places = [min(group[0][2] + 1, max(len(after), 1)) for group in groups]
+    return Diff(lines, added, removed, places)
 
 
 def grouped(blocks: list[Block]) -> list[list[Block]]:
