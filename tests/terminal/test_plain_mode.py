@@ -88,6 +88,7 @@ def test_a_dumb_terminal_asks_cancels_and_says_the_same(project: Project, column
         assert not left_running(word)
         terminal.type(CTRL_D)
         assert terminal.ended() == 0
+        assert "\nSession recorded; " in terminal.text
     assert b"\x1b" not in terminal.raw
     assert not (project.cwd / "new.txt").exists()
 

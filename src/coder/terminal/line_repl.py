@@ -171,6 +171,8 @@ class LineRepl:
             if not data:
                 line = bytes(self.typed).decode("utf-8", errors="replace")
                 self.typed.clear()
+                with contextlib.suppress(OSError):
+                    sys.stdout.write("\n")  # Ctrl+D echoes none
                 return line or None
             self.typed += data
         first, _, rest = bytes(self.typed).partition(b"\n")
