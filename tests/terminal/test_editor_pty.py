@@ -149,6 +149,19 @@ def test_a_text_of_several_rows_and_its_way_through_history(
         assert sent(server, terminal, 2) == f"{long}\nsecond row more"
 
 
+def test_rows_of_the_text_end_between_words(project: Project) -> None:
+    with at_prompt(project, 44, 20) as (server, terminal):
+        begin_of(terminal)
+        terminal.type("please look at the parser and mend what breaks 中文的文字可以在任何地方换行")
+        terminal.until("换行")
+        assert terminal.screen.endswith(
+            "> please look at the\n  parser and mend what breaks 中文的文字可以\n  在任何地方换行"
+        ), terminal.screen
+        terminal.type(UP + "X" + ENTER)
+        text = "please look at the parser and menXd what breaks 中文的文字可以在任何地方换行"
+        assert sent(server, terminal) == text
+
+
 @SIZES
 def test_search_shows_what_it_finds_and_is_private_to_the_project(
     project: Project, columns: int, rows: int

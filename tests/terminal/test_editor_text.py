@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 
 import pytest
 from editor_kit import ESCAPE, Bench, typed
 from hypothesis import given
 from hypothesis import strategies as st
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.document import Document
+from prompt_toolkit.formatted_text import fragment_list_to_text
+from prompt_toolkit.layout.controls import SearchBufferControl, UIContent
 
+from coder.terminal.input.control import InputControl
 from coder.terminal.input.editing import Caret
 from coder.terminal.input.history import LONGEST
 from coder.terminal.input.menu import MenuItem, ranked
@@ -339,6 +345,34 @@ def test_every_place_is_in_one_row_and_rows_fit(text: str, shape: Shape, at: int
     up = moved(rows, at, -1)
     if up is not None:
         assert row_of(rows, up[0]) == row_of(rows, at) - 1
+
+
+@given(st.text(alphabet="ab中 \t\x01", max_size=60), SHAPES)
+def test_only_a_word_longer_than_a_row_is_broken(text: str, shape: Shape) -> None:
+    for row in text_rows(text, shape)[1:]:
+        begun = re.split(r"[^ab]", text[: row.start])[-1]
+        rest = re.split(r"[^ab]", text[row.start :])[0]
+        fits = len(begun + rest) + 1 <= shape.columns - shape.margin
+        assert not (begun and rest and fits) or row.start == len(begun)  # behind the prompt
+
+
+@given(st.text(alphabet="ab中 e\u0301", max_size=60), SHAPES)
+def test_the_text_is_drawn_in_the_rows_that_the_arrows_move_by(text: str, shape: Shape) -> None:
+    widths = shape.prompt, shape.margin
+
+    def prefix(_line: int, wrapped: int) -> str:
+        return " " * widths[wrapped > 0]
+
+    async def drawn() -> UIContent:
+        control = InputControl(Buffer(document=Document(text)), SearchBufferControl(), prefix)
+        return control.create_content(shape.columns, 20)
+
+    content = asyncio.run(drawn())
+    rows = text_rows(text, shape)
+    assert content.get_height_for_line(0, shape.columns, prefix) == len(rows)
+    shown = fragment_list_to_text(content.get_line(0))
+    assert shown.replace(" ", "") == text.replace(" ", "")
+    assert content.cursor_position.x == len(shown) - 1
 
 
 # menus

@@ -1,5 +1,5 @@
-"""Screen rows of the prompt's text, for Up and Down. Pure; wraps as prompt_toolkit does: by character, with a
-prefix on each row."""
+"""Screen rows of the prompt's text. Pure; breaks between words where they fit in a row, with a prefix on each
+row."""
 
 from __future__ import annotations
 
@@ -20,11 +20,13 @@ class Shape(msgspec.Struct, frozen=True):
 
 
 class Row(msgspec.Struct, frozen=True):
-    """A row of line `line`: its start offset, and the column of each caret position."""
+    """A row of line `line`: its start offset, the column of each caret position, and the cells that the row
+    above it leaves empty."""
 
     line: int
     start: int
     columns: list[int]
+    left: int = 0
 
 
 @functools.cache
@@ -47,10 +49,13 @@ def _line_rows(line: str, number: int, start: int, shape: Shape) -> list[Row]:
     rows = [Row(number, start, [])]
     x = shape.margin if number else shape.prompt
     shown = 0  # characters so far, for tab stops
+    words = _word_widths(line)
     for at, char in enumerate(line + " "):  # a cell for the caret at the end
         cells = [1] * (TAB_STOP - shown % TAB_STOP) if char == "\t" else [cell_width(char)]
-        if x + cells[0] > shape.columns:
-            rows.append(Row(number, start + at, []))
+        word = words.get(at, 0)
+        splits = x + word > shape.columns >= shape.margin + word and bool(rows[-1].columns)
+        if x + cells[0] > shape.columns or splits:
+            rows.append(Row(number, start + at, [], shape.columns - x))
             x = shape.margin
         rows[-1].columns.append(x)
         for cell in cells:
@@ -58,6 +63,23 @@ def _line_rows(line: str, number: int, start: int, shape: Shape) -> list[Row]:
             x += cell
         shown += len(cells)
     return rows
+
+
+def _word_widths(line: str) -> dict[int, int]:
+    """By offset, the cells of each word and of the blank behind it. Wide characters are no part of words: a
+    row may end at each of them."""
+    found: dict[int, int] = {}
+    begin = -1
+    for at, char in enumerate(line):
+        width = cell_width(char)
+        if char in " \t" or width > 1:
+            begin = -1
+        elif begin >= 0:
+            found[begin] += width
+        elif width:  # not a mark that belongs to what is before it
+            begin = at
+            found[at] = 1 + width
+    return found
 
 
 def row_of(rows: list[Row], at: int) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import AsyncIterator, Callable, Hashable, Sequence
 from contextlib import asynccontextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from prompt_toolkit.application import get_app, in_terminal
 from prompt_toolkit.application.current import set_app
@@ -76,12 +76,13 @@ class LiveRegion:
         toolbar = SearchToolbar(
             forward_search_prompt=search[0], backward_search_prompt=search[1], ignore_case=True
         )
+        prefix = partial(_prefix, parts.prompt)
         self.input = Window(
-            InputControl(buffer, toolbar.control),
+            InputControl(buffer, toolbar.control, prefix),
             wrap_lines=True,
             dont_extend_height=True,
             height=self._input_height,
-            get_line_prefix=lambda line, wrapped: _prefix(parts.prompt, line, wrapped),
+            get_line_prefix=prefix,
         )
         rows: list[AnyContainer] = [
             self.input,
