@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -400,8 +401,6 @@ def test_a_429_makes_everybody_wait_and_fails_nobody(project: Project) -> None:
     times = []
 
     def busy(request: dict[str, Any]) -> Any:
-        import time
-
         refused = next(refusals, False)
         times.append((time.monotonic(), refused))
         if refused:
@@ -431,6 +430,30 @@ def test_a_pause_is_no_part_of_a_tasks_time(project: Project) -> None:
     assert ran.returncode == 0
     assert "1 request put off (429)" in ran.stdout
     assert batch.by_id()["one"]["duration"] > 9
+
+
+@pytest.mark.thorough
+def test_a_batch_that_is_stopped_for_a_while_costs_no_task_its_time(project: Project) -> None:
+    """By Ctrl+Z: its tasks go on until they need it."""
+    make_repository(project.cwd)
+    batch = Batch(project, [{**TASK, "timeout_s": 4}])
+    asked, go_on = threading.Event(), threading.Event()
+
+    def answer(request: dict[str, Any]) -> Any:
+        asked.set()
+        go_on.wait(60)
+        return writes()(request)
+
+    with model(answer) as server:
+        driver = batch.start(server.url)
+        assert asked.wait(60)
+        driver.send_signal(signal.SIGSTOP)
+        go_on.set()
+        time.sleep(10)  # longer than the task may take
+        driver.send_signal(signal.SIGCONT)
+        driver.communicate(timeout=60)
+    row = batch.by_id()["one"]
+    assert (driver.returncode, row["status"]) == (0, "ok"), row
 
 
 @pytest.mark.thorough

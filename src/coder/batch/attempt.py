@@ -28,6 +28,7 @@ from coder.policy.sandbox.ladder import probe
 
 _TICK = 0.2  # seconds between looks at whether to stop; also how long messages are gathered
 _OVERTIME = 60.0  # beyond its own time limit, for a task process that does not react
+_HELD_UP = 1.0  # seconds for a look; more is the batch's own doing, as where Ctrl+Z stopped it
 _STOP_SECONDS = 10.0  # from being asked to stop to being killed
 _CHUNK = 1 << 18
 
@@ -84,7 +85,8 @@ def _relay(process: TaskProcess, job: Job, take: Take, stopping: Callable[[], bo
     incoming = Incoming()
     kill_at = time.monotonic() + 2 * (job.task.timeout_s or job.settings.timeout_s) + _OVERTIME
     stopped = False
-    while time.monotonic() < kill_at:
+    looked = time.monotonic()
+    while looked < kill_at:
         if stopping() and not stopped:
             stopped = True
             kill_at = time.monotonic() + _STOP_SECONDS
@@ -96,6 +98,9 @@ def _relay(process: TaskProcess, job: Job, take: Take, stopping: Callable[[], bo
                 _send(process.channel, framed(permit))
         if ended:
             return
+        now = time.monotonic()
+        kill_at += max(0.0, now - looked - _HELD_UP)
+        looked = now
     if not stopped:
         take([Done(Outcome("timeout", error="the task process did not end"))])
 

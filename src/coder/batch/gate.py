@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 import msgspec
 from msgspec.structs import replace
 
-from coder.batch.channel import Answered, Ask, Failed, TaskChannel, Throttled
+from coder.batch.channel import Answered, Ask, Failed, Permit, TaskChannel, Throttled
 from coder.config.provider import Provider
 from coder.config.schema import Price, price_of
 from coder.model.base import ChatModel, Chunk, Completed, ModelError, ModelRequest, closing
@@ -19,6 +19,7 @@ from coder.texts import Phrase
 
 _BYTES_PER_TOKEN = 3  # low, so that what is reserved is rather too much
 _ANSWER_TOKENS = 4096  # reserved for an answer where no length is set
+_MOMENT = 1.0  # seconds
 
 
 class Gate:
@@ -49,7 +50,7 @@ class Gate:
         number = next(self._numbers)
         question = Ask(number, self._provider, self._reserve(request))
         while True:
-            permit = await self._channel.ask(question)
+            permit = await self._permit(question)
             if permit.refused:
                 self.refused = True
                 raise ModelError(Phrase("batch.budget_used_up"), kind="budget")
@@ -57,6 +58,17 @@ class Gate:
                 return number
             self._tell_of(permit.wait)
             await asyncio.sleep(permit.wait)
+
+    async def _permit(self, question: Ask) -> Permit:
+        """Where the batch takes long to answer, as one that Ctrl+Z stopped, that is no part of the task's
+        time either."""
+        asking = asyncio.ensure_future(self._channel.ask(question))
+        try:
+            while not (await asyncio.wait([asking], timeout=_MOMENT))[0]:
+                self._tell_of(_MOMENT)
+            return asking.result()
+        finally:
+            asking.cancel()
 
     def _tell_of(self, wait: float) -> None:
         """Report the time waited; where several requests of the task wait at once, it counts once."""
