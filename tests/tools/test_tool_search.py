@@ -432,3 +432,16 @@ def test_links_out_of_the_workspace_are_not_followed(
     assert world.call(Grep(), pattern="needle").meta["matches"] == 0
     assert paths(world.call(Glob(), pattern="**/*.py")) == ["no files match **/*.py in ."]
     assert world.call(Grep(), pattern="needle", path="way").denied
+
+
+def test_a_virtual_environment_is_searched_only_where_that_is_asked_for(world: World, engine: str) -> None:
+    world.put(".venv/pyvenv.cfg", "home = /usr/bin\n")
+    world.put(".venv/lib/package.py", "needle\n")
+    world.put("venv/own.py", "needle\n")  # of the project: a directory with that name
+    world.put("a.py", "needle\n")
+    assert sorted(paths(world.call(Glob(), pattern="**/*.py"))) == ["a.py", "venv/own.py"]
+    found = world.call(Grep(), pattern="needle").for_model
+    assert "a.py" in found
+    assert ".venv" not in found
+    assert paths(world.call(Glob(), pattern="**/*.py", path=".venv")) == [".venv/lib/package.py"]
+    assert ".venv/lib/package.py" in world.call(Grep(), pattern="needle", path=".venv/lib").for_model

@@ -18,7 +18,7 @@ class Glob(Tool):
     spec = base.spec(
         "glob",
         f"Find files by glob pattern relative to path: * ? [..] {{a,b}} within a name, ** across folders "
-        f"(**/*.py). Newest first, at most {MAX_SHOWN}. What .gitignore excludes is not searched.",
+        f"(**/*.py). Newest first, at most {MAX_SHOWN}. What .gitignore excludes is not searched, nor .venv.",
         {
             "pattern": {"type": "string"},
             "path": {"type": "string", "description": "Folder to search; default: the workspace."},

@@ -22,7 +22,8 @@ class Grep(Tool):
     spec = base.spec(
         "grep",
         "Search file contents with a regular expression (ripgrep syntax, case-sensitive; (?i) ignores case). "
-        "Answers path, then `line: text` (`line- text`: context). What .gitignore excludes is not searched.",
+        "Answers path, then `line: text` (`line- text`: context). What .gitignore excludes is not searched, "
+        "nor .venv.",
         {
             "pattern": {"type": "string"},
             "path": {"type": "string", "description": "File or folder; default: the workspace."},

@@ -99,7 +99,7 @@ def named(context: ToolContext, path: Path) -> list[Path]:
     program = find_ripgrep(context.environment.get("PATH", ""), context.workspace.root)
     command = [program or "", *common_options(place), "--files", "--null", "--", place.argument]
     if program is None or run_briefly(command, place.base, context, take, NAMED_SECONDS).unusable:
-        walk = Walk(place.root, place.start, NAMED_SECONDS, place.closed)
+        walk = Walk(place.root, place.start, NAMED_SECONDS, [*place.closed, *place.environments])
         skip = len(os.fspath(place.base).rstrip("/")) + 1
         all(take(os.fsencode(file[skip:])) for file in walk.files())
     ending = [part.casefold() for part in reversed(path.parts)]
@@ -212,7 +212,7 @@ def _line_taker(
 
 
 async def _walk_files(place: SearchRoot, wanted: Callable[[str], bool], limit: int) -> Outcome:
-    walk = Walk(place.root, place.start, SECONDS, place.closed)
+    walk = Walk(place.root, place.start, SECONDS, [*place.closed, *place.environments])
     outcome = Outcome(engine="python")
     base = len(os.fspath(place.base).rstrip("/")) + 1
 
@@ -238,7 +238,7 @@ async def _walk_lines(place: SearchRoot, pattern: str, wanted: Callable[[str], b
             regex = re.compile(pattern, re.MULTILINE if ACROSS_LINES.search(pattern) else 0)
     except (re.error, RecursionError, OverflowError) as error:
         raise BadPattern(str(error)) from error
-    walk = Walk(place.root, place.start, SECONDS, place.closed)
+    walk = Walk(place.root, place.start, SECONDS, [*place.closed, *place.environments])
     outcome = Outcome(engine="python")
     base = len(os.fspath(place.base).rstrip("/")) + 1
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
 IGNORE_FILE = ".gitignore"
+_ENVIRONMENTS = (".venv", "venv")  # as the prompt names them
 _MAX_IGNORE_BYTES = 1_000_000
 _MOST_STARS = 3  # in one name of a pattern: each more multiplies the time that a long name may take
 
@@ -40,6 +41,14 @@ class SearchRoot(msgspec.Struct, frozen=True):
         """The closed places below `start` that there are."""
         below = os.fspath(self.start).rstrip("/") + "/"
         return [path for path in self.closed if path.startswith(below) and os.path.lexists(path)]
+
+    @property
+    def environments(self) -> list[str]:
+        """Virtual environments below `start`: a `.gitignore` need not name them, and their packages would
+        hide the project's own matches."""
+        below = os.fspath(self.start).rstrip("/") + "/"
+        found = [self.root / name for name in _ENVIRONMENTS if (self.root / name / "pyvenv.cfg").exists()]
+        return [path for path in map(os.fspath, found) if path.startswith(below)]
 
     @property
     def base(self) -> Path:

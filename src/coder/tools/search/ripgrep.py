@@ -48,7 +48,8 @@ def common_options(place: SearchRoot) -> list[str]:
     options = ["--no-config", "--hidden", "--no-messages", "--color=never"]
     options += ["--no-ignore-dot", "--no-ignore-global", "--no-ignore-exclude", "--glob=!.git"]
     below = len(os.fspath(place.base).rstrip("/")) + 1
-    options += [f"--glob=!/{_GLOB.sub(_QUOTED, path[below:])}" for path in place.left_out]
+    left_out = [*place.left_out, *place.environments]
+    options += [f"--glob=!/{_GLOB.sub(_QUOTED, path[below:])}" for path in left_out]
     directory = place.start if place.start.is_dir() else place.start.parent
     if repository_of(directory) is not None:
         return options
