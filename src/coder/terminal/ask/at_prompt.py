@@ -286,7 +286,7 @@ class ApprovalPrompt:
             self._next_note = question.objection if self._review is None else objection
             if (" " in text.strip() or not text.isascii()) and not about_turn(event):
                 self._no_answer = text.strip()
-                self._next_note += " " + self._texts.say("approval.typed_kept")
+                self._next_note = self._texts.say("approval.typed_kept", objection=self._next_note)
 
     def _refuse(self, event: ApprovalRequested, text: str) -> None:
         self._stage = "choose"

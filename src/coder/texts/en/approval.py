@@ -77,7 +77,7 @@ TEXTS: dict[str, str] = {
     "approval.said_split": "→ split into {n} parts",
     "approval.said_take_back": "→ taken back",
     "approval.setting": "the setting approval.auto_approve_ask",
-    "approval.typed_kept": "n keeps what you typed as its reason.",
+    "approval.typed_kept": "{objection} n keeps what you typed as its reason.",
     "approval.hunk_guide": (
         "Lines that begin with + are added, with - removed; the others must stay.\n"
         "Save and close: this part is taken as it is here. Unchanged: nothing is decided."

@@ -65,7 +65,7 @@ TEXTS: dict[str, str] = {
     "approval.said_split": "→ 已拆分为 {n} 处",
     "approval.said_take_back": "→ 已撤回",
     "approval.setting": "设置 approval.auto_approve_ask",
-    "approval.typed_kept": "按 n 会把刚才输入的内容作为理由。",
+    "approval.typed_kept": "{objection}按 n 会把刚才输入的内容作为理由。",
     "approval.hunk_guide": (
         "以 + 开头的行会加入，以 - 开头的行会删除，其余各行须保留。\n"
         "保存并关闭：按此处的内容采用。未改动：不作决定。"
