@@ -38,7 +38,7 @@ def port_of(server: ScriptedServer) -> int:
     [
         ("y\n", True, "To keep it: export CODER_BASE_URL=http://127.0.0.1:"),
         ("是\n", True, "To keep it"),
-        ("\n", False, "demo`, a tour that needs no model"),
+        ("\n", False, "(needs no model):\n"),
         ("", False, "Use it? [y/N] \n"),
     ],
     ids=["yes", "yes-in-chinese", "no", "end-of-input"],

@@ -137,13 +137,6 @@ def test_a_long_diff_goes_through_the_pager_and_a_short_one_does_not(
         assert "line 99" not in terminal.text
 
 
-def test_the_first_run_says_what_to_set_and_offers_a_local_server(project: Project) -> None:
-    with Terminal(project) as terminal:
-        terminal.until("coder demo")
-        assert terminal.ended() == 2
-        assert "CODER_API_KEY" in terminal.text
-
-
 @SIZES
 def test_chinese_texts(project: Project, columns: int, rows: int) -> None:
     with (

@@ -34,11 +34,12 @@ def first_run(options: Options, settings: Settings, renderer: PlainRenderer) -> 
     renderer.line("")
     name = command_name()
     for way, command in {**_WAYS, "local": f"{name} local"}.items():
-        renderer.line(f"  {renderer.palette.paint('strong', command)}")
+        _to_type(renderer, command)
         renderer.paragraph(say(f"first.way_{way}", keys=_OTHER_KEYS), margin=4)
     renderer.line("")
     renderer.paragraph(say("first.keep"))
-    renderer.paragraph(say("first.demo", coder=name))
+    renderer.paragraph(say("first.demo"))
+    _to_type(renderer, f"{name} demo")
     for port, server in USUAL_PORTS:
         url = f"http://127.0.0.1:{port}/v1"
         if not (_listens(port) and _is_a_model_server(url)):
@@ -54,6 +55,11 @@ def first_run(options: Options, settings: Settings, renderer: PlainRenderer) -> 
         renderer.line("")
         return _own_model(options, settings, renderer)
     return None
+
+
+def _to_type(renderer: PlainRenderer, command: str) -> None:
+    """On a row of its own, and in one piece to be copied."""
+    renderer.line(f"  {renderer.palette.paint('strong', command)}")
 
 
 def _own_model(options: Options, settings: Settings, renderer: PlainRenderer) -> Options | None:

@@ -253,7 +253,7 @@ TEXTS: dict[str, str] = {
     "skills.origin.paths": "skills.paths",
     "skills.origin.project": "project",
     # terminal: the interactive prompt
-    "first.demo": "To look around first: `{coder} demo`, a tour that needs no model.",
+    "first.demo": "To look around first (needs no model):",
     "first.keep": (
         "An export ends with the terminal: to keep it, put it into your shell's profile, or set `provider` "
         "in ~/.coder/config.json."

@@ -215,7 +215,7 @@ TEXTS: dict[str, str] = {
     "skills.origin.paths": "skills.paths",
     "skills.origin.project": "项目",
     # terminal: the interactive prompt
-    "first.demo": "想先看看：`{coder} demo` 可演示一遍，无需模型。",
+    "first.demo": "想先看看，可以运行演示，它不需要模型：",
     "first.keep": (
         "export 只在当前终端有效：要保留，请写入 shell 的配置文件，"
         "或在 ~/.coder/config.json 中设置 `provider`。"
