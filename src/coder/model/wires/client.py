@@ -11,6 +11,7 @@ import msgspec
 
 from coder import __version__
 from coder.config.provider import is_azure, secrets_of, without_ending
+from coder.fs import digest
 from coder.model.base import (
     Adapted,
     CallDelta,
@@ -155,6 +156,10 @@ class HttpWire(ABC):
     @abstractmethod
     def answer(self, request: ModelRequest) -> AnswerStream: ...
 
+    def routing(self, request: ModelRequest) -> dict[str, str]:
+        """Headers by which a service finds the machine that has the conversation in its cache."""
+        return {}
+
     def takes_effort(self, model: str) -> bool:
         """Whether a reasoning effort is sent: until the server has refused it."""
         return True
@@ -168,7 +173,7 @@ class HttpWire(ABC):
     async def _ask(self, request: ModelRequest) -> Response:
         """A successful response. What a server refuses is left out, once per server."""
         while True:
-            url, head = self.url(request.model), self._head(request.prompt_id)
+            url, head = self.url(request.model), {**self.routing(request), **self._head(request.prompt_id)}
             fitting = msgspec.structs.replace(request, reasoning_effort=self._effort(request))
             response = await self._http.request("POST", url, head, self.body(fitting))
             if response.status < 400:
@@ -362,6 +367,12 @@ class HttpWire(ABC):
 def used_ids(request: ModelRequest) -> Iterable[str]:
     """Ids of the conversation's calls, which an answer's must differ from."""
     return (call.id for message in request.messages for call in message.tool_calls)
+
+
+def cache_key(request: ModelRequest) -> str:
+    """The same for all requests of a session, whose inputs are numbered; empty outside of one."""
+    session = request.prompt_id.rpartition("-")[0] or request.prompt_id
+    return digest(session.encode("utf-8", "surrogatepass"), 16) if session else ""
 
 
 def endpoints(base_url: str, path: str, *, bare: Sequence[str] = ("/v1", "")) -> list[str]:

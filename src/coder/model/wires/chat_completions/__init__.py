@@ -10,7 +10,7 @@ import msgspec
 
 from coder.config.provider import azure_base
 from coder.model.base import ModelRequest
-from coder.model.wires.client import HttpWire, endpoints, used_ids
+from coder.model.wires.client import HttpWire, cache_key, endpoints, used_ids
 from coder.protocol.messages import FunctionCall, Message, ToolCall, chat_messages
 
 if TYPE_CHECKING:
@@ -20,6 +20,9 @@ _PATH = "/chat/completions"
 _OLD_LIMIT = "max_tokens"
 # OpenAI takes ids of up to 40 characters, Mistral those of its own form alone.
 _ABOUT_EFFORT = re.compile(rb"reasoning[_.]effort|not support (thinking|reasoning)", re.IGNORECASE)
+# Services that cache by a key, in a field or (xAI) in a header. Others may refuse what they do not know.
+_KEYED = ["api.openai.com", "api.mistral.ai"]
+_KEYED_BY_HEADER = ["api.x.ai"]
 _ABOUT_IDS = re.compile(rb"tool[ _]call(s\[\d+\]\.|[ _])id", re.IGNORECASE)
 
 
@@ -45,6 +48,10 @@ class ChatCompletions(HttpWire):
         return (self.urls[0] if base == self.base_url else endpoints(base, _PATH)[0]).replace(
             _PATH, "/models"
         )
+
+    def routing(self, request: ModelRequest) -> dict[str, str]:
+        key = cache_key(request) if self.origin in _KEYED_BY_HEADER else ""
+        return {"x-grok-conv-id": key} if key else {}
 
     def takes_effort(self, model: str) -> bool:
         return model not in self._without_effort
@@ -72,6 +79,8 @@ class ChatCompletions(HttpWire):
             body["reasoning_effort"] = request.reasoning_effort
         if request.max_output_tokens:
             body[self._limit_name] = request.max_output_tokens
+        if self.origin in _KEYED and (key := cache_key(request)):
+            body["prompt_cache_key"] = key
         body["stream"] = True
         if self._include_usage:
             body["stream_options"] = {"include_usage": True}

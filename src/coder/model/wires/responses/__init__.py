@@ -44,7 +44,9 @@ class Responses(HttpWire):
     def leave_out(self, body: bytes, model: str) -> bool:
         before = self._limits.get(model, Limits())
         after = before
-        if before.summary and (b"reasoning.summary" in body or b"reasoning summar" in body):
+        if before.keyed and b"prompt_cache_key" in body:
+            after = msgspec.structs.replace(before, keyed=False)
+        elif before.summary and (b"reasoning.summary" in body or b"reasoning summar" in body):
             after = msgspec.structs.replace(before, summary=False)
         elif before.effort and b"reasoning.effort" in body:
             after = msgspec.structs.replace(before, effort=False)

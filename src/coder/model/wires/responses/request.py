@@ -9,6 +9,7 @@ import msgspec
 
 from coder.model.arguments import object_text, plain_id, plain_name
 from coder.model.base import ModelRequest
+from coder.model.wires.client import cache_key
 from coder.model.wires.parts import Piece, pieces
 from coder.protocol.messages import Image, Message
 
@@ -24,11 +25,14 @@ class Limits(msgspec.Struct, frozen=True):
     summary: bool = True
     effort: bool = True
     own: bool = True  # that it takes back what it signed or encrypted
+    keyed: bool = True  # that it takes a key by which it finds the conversation in its cache
 
 
 def body_of(request: ModelRequest, origin: str, limits: Limits) -> bytes:
     """The input comes last and is only appended to."""
     body: dict[str, Any] = {"model": request.model, "stream": True, "store": False}
+    if limits.keyed and (key := cache_key(request)):
+        body["prompt_cache_key"] = key
     if request.max_output_tokens:
         body["max_output_tokens"] = request.max_output_tokens
     if limits.reasoning and not request.model.lower().startswith(_UNTHINKING):
