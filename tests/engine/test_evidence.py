@@ -195,10 +195,19 @@ def test_a_claim_about_changes_of_an_earlier_turn_is_marked(checks: Project) -> 
 
 def test_the_model_hears_with_the_next_message_that_the_check_passed(checks: Project) -> None:
     checks.write("pyproject.toml", "")
+    passed = "go on\n\n<note>\nAfter your last answer `pytest -q` ran and passed.\n</note>"
     with ScriptedServer([EDIT, {"text": "done"}, {"text": "ok"}]) as server:
         drive(checks, server.url, ["do it", "go on"], mode="auto-edit")
-        said = server.chats[-1]["messages"][-1]["content"]
-    assert said == "go on\n\n<note>\nAfter your last answer `pytest -q` ran and passed.\n</note>"
+        assert server.chats[-1]["messages"][-1]["content"] == passed
+
+
+def test_so_does_that_of_a_resumed_session(checks: Project) -> None:
+    checks.write("pyproject.toml", "")
+    first = play(checks, [EDIT, {"text": "done"}], ["do it"], mode="auto-edit")
+    script = [{"text": "ok"}, {"text": "ok"}]
+    driver = play(checks, script, ["go on", "and on"], mode="auto-edit", resume=first.engine.agent.session.id)
+    told = [chat["messages"][-1]["content"].count("`pytest -q` ran and passed.") for chat in driver.chats]
+    assert told == [1, 0]
 
 
 def test_a_cancelled_or_failed_turn_has_its_line_too(checks: Project) -> None:

@@ -20,6 +20,11 @@ INTERRUPTED = (
 )
 
 
+def verified_note(command: str) -> str:
+    """What the model hears with the next message of a check that passed."""
+    return f"After your last answer `{command}` ran and passed."
+
+
 def title_of(text: str) -> str:
     """A session's title: the first line of its first input, short enough for a list."""
     return one_line(text, 60)

@@ -29,8 +29,9 @@ from coder.protocol.entries import (
     TurnEnd,
     TurnStart,
     Undo,
+    Verify,
 )
-from coder.protocol.history import INTERRUPTED, HistoryEvent, title_of
+from coder.protocol.history import INTERRUPTED, HistoryEvent, title_of, verified_note
 from coder.protocol.messages import (
     Message,
     ToolCall,
@@ -144,6 +145,8 @@ class Replay:
                 self.notes.append(event.content)
                 if turn := entry.undone_turn or entry.redone_turn:
                     self._undos.append((turn, event.content))
+            case Verify(state="passed", command=command):
+                self.notes.append(verified_note(command))
             case Rewind() as entry:
                 self._rewind(event, entry)
 

@@ -21,6 +21,7 @@ from coder.policy.verification import WHITELIST as WHITELIST
 from coder.policy.verification import is_cache, is_document, same_check, without_tail
 from coder.protocol import entries
 from coder.protocol.events import Evidence, Notice, ToolOutput, Verification, VerifyChanged
+from coder.protocol.history import verified_note
 from coder.protocol.messages import tool_call
 from coder.texts import Phrase, Said
 from coder.tools.base import ToolResult
@@ -154,7 +155,7 @@ async def _attempt(session: Session, turn: Turn, command: str) -> bool:
     if exit_code == 0:
         session.checked[command] = failing(result)
         ended("passed", result.detail)
-        session.tell_next(f"After your last answer `{command}` ran and passed.")
+        session.tell_next(verified_note(command))
         return False
     if why := environment_fault(command, result, agent.root, turn.edited):
         phrase = Phrase("verify.environment", command=command, why=why)
