@@ -141,7 +141,7 @@ class WordReader:
     def _string_part(self, node: Node) -> Word:
         text = self._text(node)
         if node.type == '"':
-            return Word("")
+            return Word(text[:-1])  # in the tree blanks alone belong to the quote that ends them
         if node.type == "string_content":
             if _has_bare_quote(text):
                 raise NotUnderstood("policy.unread.string_elsewhere")

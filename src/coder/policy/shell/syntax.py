@@ -21,6 +21,8 @@ _NO_OPERATORS = frozenset({" ", "\n", "'", '"', "#", "<<", ">>"})
 # To bash these are ordinary letters, so each of their bytes is parsed as a letter that no keyword has; texts
 # are still taken from the original line.
 _ASCII = bytes(range(128)) + b"X" * 128
+_WORD_ENDS = b" \t\n;&|()<>"
+_REDIRECTS = frozenset({"file_redirect", "herestring_redirect", "heredoc_redirect"})
 _COUNTED = frozenset(
     {"command", "declaration_command", "unset_command", "test_command", "command_substitution",
      "process_substitution"}
@@ -53,19 +55,33 @@ def check_size(line: str) -> None:
         raise NotUnderstood("policy.unread.many")
 
 
-def count_commands(root: Node) -> int:
-    """How many commands and substitutions the tree contains, at any depth."""
+def count_commands(data: bytes, root: Node) -> int:
+    """How many commands and substitutions the tree contains, at any depth; raises `NotUnderstood` where a
+    redirection has another descriptor than for bash."""
     found = 0
     cursor = root.walk()
     while True:
         node = cursor.node
         if node is not None and node.is_named and node.type in _COUNTED:
             found += 1
+        if node is not None and node.type in _REDIRECTS:
+            _check_descriptor(data, node)
         if cursor.goto_first_child():
             continue
         while not cursor.goto_next_sibling():
             if not cursor.goto_parent():
                 return found
+
+
+def _check_descriptor(data: bytes, node: Node) -> None:
+    """The tree takes all of `-o1` in `sort -o1>x` for a descriptor; for bash only digits are one."""
+    first = node.children[0]
+    named = first.type == "file_descriptor"
+    start = end = first.end_byte if named else node.start_byte
+    while start and data[start - 1] not in _WORD_ENDS:
+        start -= 1
+    if data[start:end].isdigit() != named or (named and start != node.start_byte):
+        raise NotUnderstood("policy.unread.redirect")
 
 
 @cache

@@ -18,6 +18,7 @@ from coder.policy.shell.heredocs import check_heredoc
 from coder.policy.shell.lexer import Unsupported, marks_of
 from coder.policy.shell.marks import tree_marks
 from coder.policy.shell.syntax import check_size, count_commands, parse
+from coder.policy.shell.variables import is_identifier
 from coder.policy.shell.words import NotUnderstood, Word
 from coder.texts import Phrase
 
@@ -68,7 +69,7 @@ def read_line(line: str, depth: int = 0) -> Line:
     data, root = parse(line)
     walker = _Walker(data)
     walker.statement(root, 0)
-    if walker.reached != count_commands(root):
+    if walker.reached != count_commands(data, root):
         raise NotUnderstood("policy.unread.place")
     if len(walker.line.commands) > MAX_COMMANDS:
         raise NotUnderstood("policy.unread.many")
@@ -376,19 +377,18 @@ class _Walker:
 
     def _names_descriptor(self, before: Node, after: Node) -> bool:
         """`{name}>file` assigns the variable `name`; the tree takes it for a word."""
-        return (
-            "redirect" in after.type
-            and before.type != "compound_statement"
-            and (self.data[before.end_byte - 1] == ord("}"))
-        )
+        braced = before.type != "compound_statement" and self.data[before.end_byte - 1] == ord("}")
+        return braced and "redirect" in after.type
 
     def _redirect(self, node: Node, extra: list[Word] | None = None) -> Redirect:
         operator = ""
         targets: list[Word] = []
         self._check_no_newline(node.children)
-        for child in node.children:
+        for before, child in pairwise([node, *node.children]):
             if child.type == "file_descriptor":
                 continue
+            if targets and before.end_byte == child.start_byte:  # `>x $'a'\b`: the tree has two words
+                raise NotUnderstood("policy.unread.run_together")
             if not child.is_named:
                 operator = child.type.strip()
                 if (
@@ -426,6 +426,8 @@ class _Walker:
             self._trouble(target, Phrase("policy.why.subscript"))
             self.words.substitutions(target)
         name = self._text(target).split("[")[0]
+        if not is_identifier(name):  # `*x=1 ls` runs what the glob matches
+            raise NotUnderstood("policy.unread.assignment_doubtful")
         value = Word("")
         if len(rest) == 2 and rest[1].type == "array":
             for item in rest[1].children:
