@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import re
 import sys
+from pathlib import Path
 
 import pytest
 from pty_kit import CTRL_C, ENTER, ESC, Terminal
 from repl_kit import cancelled_line
 
-from coder.process.on_terminal import ScreenFilter
+from coder.process.on_terminal import ScreenFilter, run_on_terminal
+from coder.process.run import ProcessCancelled
 from kit import ScriptedServer
 from kit.driving import Project, left_running
 
@@ -153,3 +157,25 @@ def test_what_reorders_text_is_shown_however_it_arrives(size: int) -> None:
     shown = b"".join(screen.feed(printed[at : at + size]) for at in range(0, len(printed), size))
     told = "é \\u202ecod.exe\\u2066 \\x9b2J \\u061c…␛]52;c;eA==\x07 \x1b[31mred\x1b[0m"
     assert (shown + screen.end()).decode() == f"{told}\x1b[0m\r\n"
+
+
+def test_a_key_typed_while_the_program_starts_is_not_lost(tmp_path: Path) -> None:
+    person, terminal = os.openpty()
+    os.write(person, ESC.encode())  # the terminal is not raw yet
+
+    async def run() -> None:
+        await run_on_terminal(
+            ["sleep", "600"],
+            cwd=tmp_path,
+            environment=os.environ,
+            keys=terminal,
+            screen=terminal,
+            keep_bytes=1000,
+        )
+
+    try:
+        with pytest.raises(ProcessCancelled):
+            asyncio.run(asyncio.wait_for(run(), 60))
+    finally:
+        os.close(person)
+        os.close(terminal)

@@ -103,7 +103,7 @@ class _Relay:
     @contextlib.contextmanager
     def connected(self) -> Iterator[None]:
         before = termios.tcgetattr(self.keys)
-        tty.setraw(self.keys)
+        tty.setraw(self.keys, termios.TCSADRAIN)  # keeps what was just typed
         self.loop.add_reader(self.keys, self._on_keys)
         self.loop.add_reader(self.master, self._on_output)
         try:
