@@ -79,7 +79,7 @@ for d in $(cat .git/objects/info/alternates) {mirrors} {source}; do
     find "$d" -name '*.idx' | while read f; do git show-index < "$f"; done
     find "$d" -type f | sed 's,/,,g'
 done
-grep -r . {others} {tasks}
+grep -r . {others} {tasks} {results}
 """
 
 # As a large repository's packs: longer than git is waited for before the attempt looks whether to stop.
@@ -97,11 +97,11 @@ def test_a_clone_that_ends_at_its_commit_leads_to_nothing_later(
     """Whatever other tasks of the repository need: an earlier commit first, or a later one."""
     source = make_repository(project.cwd / "source", {"a.txt": "0\n"})
     ids = [git(source, "rev-parse", "HEAD")]
-    git(source, "tag", "-a", "-m", "tag", "v0")
+    git(source, "tag", "-a", "-m", "tag", "release-0")
     for number in (1, 2, 3):
         (source / "a.txt").write_text(f"{number}\n", encoding="utf-8")
         ids.append(commit(source, str(number)))
-        git(source, "tag", "-a", "-m", f"tag of {number}", f"v{number}")
+        git(source, "tag", "-a", "-m", f"tag of {number}", f"release-{number}")
     later = [git(source, "rev-parse", f"{one}:a.txt") for one in ids]
     git(source, "branch", "beside", ids[2])
     git(source, "gc", "-q")
@@ -119,6 +119,7 @@ def test_a_clone_that_ends_at_its_commit_leads_to_nothing_later(
         source=source / ".git",
         others=f"{batch.temp}/coder-*/batch-*/tasks/*/work",
         tasks=batch.file,
+        results=batch.out,
     )
 
     def answer(request: Chat) -> object:
@@ -141,7 +142,7 @@ def test_a_clone_that_ends_at_its_commit_leads_to_nothing_later(
         for beyond in range(n + 1, 4):
             assert ids[beyond] not in text
             assert later[beyond] not in text
-            assert f"v{beyond}" not in text
+            assert f"release-{beyond}" not in text
         assert "beside" not in text
         assert f"task {(n + 1) % 4}" not in text
-        assert batch.by_id()[f"t{n}"]["check"]["output"] == f"v{n}\n{n}\n{n + 1}"
+        assert batch.by_id()[f"t{n}"]["check"]["output"] == f"release-{n}\n{n}\n{n + 1}"

@@ -66,7 +66,7 @@ def run_attempt(
             left_out=mirror.left_out,
             sandbox=_sandbox_cache(root),
             closed=_homes(),
-            hidden=[str(root / "repos"), str(directory.parent), job.settings.tasks, mirror.source],
+            hidden=[str(root / "repos"), str(directory.parent), mirror.source, *job.settings.hidden],
         )
         process.channel.sendall(framed(start))
         _relay(process, job, take, stopping)

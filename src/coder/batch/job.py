@@ -19,7 +19,7 @@ class Settings(msgspec.Struct, frozen=True):
     preset: str = ""
     max_steps: int = 0
     timeout_s: float = 3600.0
-    tasks: str = ""  # the task file: it has the other tasks, and this one's check
+    hidden: list[str] = []  # from tasks: the task file, which has their checks, and each other's results
 
 
 class Secrets(msgspec.Struct, frozen=True):

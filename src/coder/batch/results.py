@@ -27,6 +27,8 @@ from coder.fs.atomic import write_all, write_atomically
 RESULTS, ATTEMPTS, STATUS, LOCK = "results.jsonl", "attempts.jsonl", "status.json", "batch.lock"
 PATCH, RECORD, ANSWER, PAGE = "patch.diff", "record.jsonl", "answer.md", "record.html"
 
+_IGNORED = "*\n"  # in the `.gitignore` of a folder that was empty when its first batch began
+
 
 class Row(msgspec.Struct, frozen=True):
     """A line of `results.jsonl`. `patch`, `record` and `answer` are paths in the output, or empty."""
@@ -91,7 +93,7 @@ class OutputDirectory:
             directory.mkdir(parents=True, exist_ok=True)
             if not any(directory.iterdir()):
                 # Where it lies in a task's `cwd`: what other tasks did is not shown to this one.
-                (directory / ".gitignore").write_text("*\n", encoding="utf-8")
+                (directory / ".gitignore").write_text(_IGNORED, encoding="utf-8")
             self._open = [_locked(directory)]
         except BlockingIOError:
             raise BatchError("batch.locked", directory=directory) from None
@@ -103,6 +105,14 @@ class OutputDirectory:
         except OSError as error:
             self.close()
             raise BatchError("batch.no_out", directory=error.filename, why=error.strerror) from None
+
+    @property
+    def has_results_alone(self) -> bool:
+        """Not where the person named a folder with other things in it."""
+        try:
+            return (self.path / ".gitignore").read_text(encoding="utf-8") == _IGNORED
+        except (OSError, UnicodeDecodeError):
+            return False
 
     def _opened(self, name: str) -> int:
         """To read and append; without a last line that a kill cut off."""

@@ -275,7 +275,10 @@ def _drive(
         preset=chosen.permissions,
         max_steps=chosen.max_steps,
         timeout_s=chosen.timeout,
-        tasks=os.path.realpath(chosen.tasks_path) if chosen.tasks_path.is_file() else "",
+        hidden=[
+            *([os.path.realpath(chosen.tasks_path)] if chosen.tasks_path.is_file() else []),
+            *([os.path.realpath(out.path)] if out.has_results_alone else []),
+        ],
     )
     driver = Driver(tasks, todo, out, engine, shared, show=display.show, seconds=chosen.time)
     kept = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
