@@ -72,12 +72,12 @@ def collect(
 def _add_directory(index: sqlite3.Connection, directory: str, since: str, stats: Stats) -> None:
     query = (
         "SELECT session.id, part.facts FROM session JOIN part "
-        "ON part.id BETWEEN session.id << ?1 AND (session.id + 1 << ?1) - 1 "
-        "WHERE session.directory = ?2 AND (turns > 0 OR title != '') ORDER BY part.id"
+        "ON part.id BETWEEN session.id << :bits AND (session.id + 1 << :bits) - 1 "
+        "WHERE session.directory = :directory AND (turns > 0 OR title != '') ORDER BY part.id"
     )
     decoder = msgspec.json.Decoder(Facts)
     counted: set[tuple[str, int]] = set()
-    for session, row in index.execute(query, (PART_BITS, os.fsencode(directory))):
+    for session, row in index.execute(query, {"bits": PART_BITS, "directory": os.fsencode(directory)}):
         facts = decoder.decode(row)
         if facts.day < since:
             continue
