@@ -57,3 +57,10 @@ def test_without_a_provider_it_says_what_to_set(project: Project) -> None:
     done = project.coder("models")
     assert done.returncode == 2
     assert "CODER_API_KEY" in done.stderr
+
+
+def test_a_name_that_a_server_lists_stays_in_its_row(project: Project) -> None:
+    with ScriptedServer(model="a\nb\x1b[2J") as server:
+        listed = project.coder("models", url=server.url).stdout
+    assert "a\\nb\\x1b[2J" in listed
+    assert "\x1b" not in listed

@@ -11,6 +11,7 @@ import msgspec
 
 from coder.cli.common import columns, parser_for, settings_from
 from coder.cli.errors import Exit, fitted
+from coder.config import shown
 from coder.config.list_prices import READ
 from coder.config.models import context_window_of, dialect_of, sees_images, window_for
 from coder.config.provider import KNOWN, Provider, resolve_provider, wire_of
@@ -110,7 +111,7 @@ def _table(rows: list[Row], settings: Settings) -> Iterator[str]:
     cells = [
         [
             row.provider,
-            row.model + (" *" if row.in_use else ""),
+            shown(row.model) + (" *" if row.in_use else ""),
             row.wire,
             f"{row.context_window}{'' if row.window_known else '?'}",
             _shown(row.price),
