@@ -70,6 +70,7 @@ def test_no_match_shows_the_nearest_text(world: World) -> None:
     assert result.for_model.startswith(
         "error: old_string is not in a.py; the nearest text is:\n3\tdef compute(value):"
     )
+    assert result.summary == "no such text in it"  # the row has the path
     nothing = world.call(Edit(), path="a.py", old_string="~~~~~~~~", new_string="x")
     assert "nor anything like it" in nothing.for_model
 

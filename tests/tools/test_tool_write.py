@@ -83,6 +83,7 @@ def test_a_file_of_which_only_a_part_was_read_is_not_replaced(world: World) -> N
     world.call(Read(), path="a.py", limit=40)
     result = world.call(Write(), path="a.py", content="short\n")
     assert "you have not seen all of a.py (lines 41-100); nothing was written" in result.for_model
+    assert result.summary == "was not read whole"
     world.call(Read(), path="a.py", offset=90)
     assert "lines 41-89" in world.call(Write(), path="a.py", content="short\n").for_model
     # An edit shows nothing more of the file.

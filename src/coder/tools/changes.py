@@ -140,13 +140,13 @@ def check_seen(context: ToolContext, path: Path, now: bytes | None, *, must_know
     if not context.files.known(path):
         advice = "Read it first, or use edit" if len(now) <= SEEN_BYTES else "It is large: use edit"
         reason = f"{name} exists and you have not read it; nothing was written. {advice}"
-        raise Stop(failed(reason, Phrase("tool.unread", path=name), path=name, unread=True))
+        raise Stop(failed(reason, Phrase("tool.unread"), path=name, unread=True))
     if unseen := context.files.unseen(path):
         spans = ", ".join(f"{a}-{b}" if b > a else str(a) for a, b in unseen[:3])
         more = " and others" if len(unseen) > 3 else ""
         reason = f"you have not seen all of {name} (lines {spans}{more}); nothing was written. "
         reason += "Read that, or use edit"
-        raise Stop(failed(reason, Phrase("tool.unread", path=name), path=name, unread=True))
+        raise Stop(failed(reason, Phrase("tool.unseen"), path=name, unread=True))
 
 
 def _stale(context: ToolContext, path: Path, now: bytes) -> ToolResult:

@@ -52,7 +52,7 @@ TEXTS: dict[str, str] = {
     "tool.matches": "{count} in {files}",
     "tool.missing": "{path} does not exist",
     "tool.moved": "moved {source} to {path} (+{added} -{deleted})",
-    "tool.no_match": "no match in {path}",
+    "tool.no_match": "no such text in it",
     "tool.no_skill": "no skill {name}",
     "tool.patch_dry": "dry run: {n} files (+{added} -{deleted})",
     "tool.patch_dry.one": "dry run: {n} file (+{added} -{deleted})",
@@ -79,6 +79,7 @@ TEXTS: dict[str, str] = {
     "tool.todos_done": "{done} of {all} done",
     "tool.unchanged": "unchanged {path}",
     "tool.unreachable": "{path} cannot be reached: {why}",
-    "tool.unread": "{path} exists and was not read",
+    "tool.unread": "exists and was not read",
+    "tool.unseen": "was not read whole",
     "tool.updated": "updated {path} (+{added} -{deleted})",
 }

@@ -47,7 +47,7 @@ TEXTS: dict[str, str] = {
     "tool.matches": "{files}中有 {count}",
     "tool.missing": "{path} 不存在",
     "tool.moved": "把 {source} 移到 {path}（+{added} -{deleted}）",
-    "tool.no_match": "{path} 中没有匹配",
+    "tool.no_match": "其中没有这段文字",
     "tool.no_skill": "没有技能 {name}",
     "tool.patch_dry": "试运行：{n} 个文件（+{added} -{deleted}）",
     "tool.patch_misfit": "补丁对不上",
@@ -67,6 +67,7 @@ TEXTS: dict[str, str] = {
     "tool.todos_done": "已完成 {done}/{all}",
     "tool.unchanged": "{path} 没有变化",
     "tool.unreachable": "无法访问 {path}：{why}",
-    "tool.unread": "{path} 已存在且尚未读过",
+    "tool.unread": "已存在且尚未读取",
+    "tool.unseen": "没有读完",
     "tool.updated": "更新 {path}（+{added} -{deleted}）",
 }

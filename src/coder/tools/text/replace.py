@@ -194,4 +194,4 @@ def _not_found(file: TextFile, old: str, name: str) -> ToolResult:
         reason += (
             f"; the nearest text is:\n{clean(numbered(lines, *near))}\nIf that is meant, copy it exactly"
         )
-    return failed(reason, Phrase("tool.no_match", path=name), path=name, matches=0)
+    return failed(reason, Phrase("tool.no_match"), path=name, matches=0)
