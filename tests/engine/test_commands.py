@@ -219,6 +219,15 @@ class TestDiff:
         assert "+two" in one
         assert "+new" not in one
 
+    def test_caches_are_counted_and_not_named(self, project: Project) -> None:
+        self.git(project, "init", "-q")
+        project.write("fresh.txt", "new\n")
+        project.write("__pycache__/fresh.cpython-311.pyc", "binary\n")
+        for text in said(run(project, "/diff", "/diff full")):
+            assert "fresh.txt" in text
+            assert "pyc" not in text
+            assert "… and 1 cache file" in text
+
     def test_before_the_first_commit(self, project: Project) -> None:
         self.git(project, "init", "-q")
         project.write("a.txt", "one\n")

@@ -70,23 +70,25 @@ async def _nothing(agent: Agent, wanted: str) -> Shown:
 async def _summary(agent: Agent, base: list[str], wanted: str, untracked: list[str]) -> Said:
     stat = await _git(agent, "diff", "--stat", "--relative", *base, "--", wanted)
     lines: list[Said] = [stat.stdout.rstrip("\n")] if stat and stat.stdout.strip() else []
-    lines += [Phrase("diff.untracked", path=path) for path in untracked[:_UNTRACKED]]
-    if len(untracked) > _UNTRACKED:
-        lines.append(Phrase("diff.more", n=len(untracked) - _UNTRACKED))
-    return Joined([*lines, Phrase("diff.hint")])
+    named = [path for path in untracked if not is_cache(path)]
+    lines += [Phrase("diff.untracked", path=path) for path in named[:_UNTRACKED]]
+    if len(named) > _UNTRACKED:
+        lines.append(Phrase("diff.more", n=len(named) - _UNTRACKED))
+    return Joined([*lines, *_caches(untracked), Phrase("diff.hint")])
 
 
 async def _full(agent: Agent, base: list[str], wanted: str, untracked: list[str]) -> Said:
     safely = ("--no-ext-diff", "--no-textconv")
     diff = await _git(agent, "diff", *safely, "--relative", *base, "--", wanted)
     parts: list[Said] = [diff.stdout.rstrip("\n")] if diff is not None and diff.stdout else []
-    for path in untracked[:_UNTRACKED]:
+    named = [path for path in untracked if not is_cache(path)]
+    for path in named[:_UNTRACKED]:
         added = await _git(agent, "diff", *safely, "--no-index", "--", "/dev/null", path)
         if added is not None:
             parts.append(added.stdout.rstrip("\n"))
-    if len(untracked) > _UNTRACKED:
-        parts.append(Phrase("diff.more", n=len(untracked) - _UNTRACKED))
-    return Joined(parts)
+    if len(named) > _UNTRACKED:
+        parts.append(Phrase("diff.more", n=len(named) - _UNTRACKED))
+    return Joined([*parts, *_caches(untracked)])
 
 
 def _is_there(agent: Agent, path: str) -> bool:
