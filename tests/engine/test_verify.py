@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any, Literal
 
@@ -219,6 +220,22 @@ def test_a_missing_module_that_the_edit_asks_for_is_the_model_s(project: Project
     gradle(project, "echo \"E   ModuleNotFoundError: No module named 'requests'\"; exit 2")
     driver = play_edits(project, [write("import requests\n"), {"text": "done"}, {"text": "so be it"}])
     assert states(driver) == ["started", "failed"]
+
+
+@pytest.mark.parametrize(("edit", "expected"), [("pkg/a.py", "gave_up"), ("conftest.py", "failed")])
+def test_a_package_that_nobody_installed_is_no_failure_of_the_edit(
+    project: Project, edit: str, expected: str
+) -> None:
+    """A real pytest: without `python -m` it does not look beside the tests. Settings may have hidden it."""
+    program = Path(sys.executable).with_name("pytest")
+    project.write(".venv/bin/pytest", f'#!/bin/sh\nexec {program} -p no:cacheprovider "$@"\n').chmod(0o755)
+    project.write("pyproject.toml", "")
+    project.write("pkg/__init__.py", "")
+    project.write("tests/test_a.py", "from pkg import a\n\ndef test_a():\n    assert a.x\n")
+    call = {"name": "write", "arguments": {"path": edit, "content": "x = 1\n"}}
+    driver = play_edits(project, [{"calls": [call]}, {"text": "done"}, {"text": "so be it"}])
+    assert states(driver)[:2] == ["started", expected]
+    assert ("not installed: pkg" in of(driver.seen, VerifyChanged)[-1].text) is (expected == "gave_up")
 
 
 def test_without_a_command_that_may_run_it_is_said(project: Project) -> None:

@@ -27,6 +27,8 @@ _TEST_FAILED = (
 _FAILING = (
     r"^(?:FAILED|ERROR) \S.*|^--- FAIL: .*|^test .* \.\.\. FAILED|^\s*(?:✕|×|✗) .*|^not ok .*|^\[ERROR\] .*"
 )
+_NOT_COLLECTED = r"(?m)^ERROR (\S+\.py)\b"
+_PYTEST_SETTINGS = {"conftest.py", "pyproject.toml", "pytest.ini", "setup.cfg", "setup.py", "tox.ini"}
 _MAX_SOURCE = 1_000_000
 _MAX_LINE = 200  # characters of an output that are quoted as the reason
 
@@ -46,7 +48,8 @@ def environment_fault(command: str, result: ToolResult, root: Path, edited: Iter
         return Phrase("verify.environment.printed", line=line[:_MAX_LINE])
     missing = {name.split(".")[0] for name in re.findall(_PYTHON_MISSING, output)}
     missing |= set(re.findall(_NODE_MISSING, output))
-    if not missing or any(_of_the_project(name, root, edited) for name in missing):
+    repairable = any(_of_the_project(name, root, edited) for name in missing)
+    if not missing or (repairable and not _never_installed(missing, output, root, set(edited))):
         return None
     return Phrase("verify.environment.modules", names=", ".join(sorted(missing))[:_MAX_LINE])
 
@@ -57,6 +60,15 @@ def _of_the_project(name: str, root: Path, edited: Iterable[str]) -> bool:
     if any((directory / name).exists() or (directory / f"{name}.py").exists() for directory in directories):
         return True
     return any(name in _source(root / path) for path in edited)
+
+
+def _never_installed(missing: set[str], output: str, root: Path, edited: set[str]) -> bool:
+    """Whether they are packages of the project that its own tests cannot import, edited or not, as where
+    nobody has installed it: `python -m pytest` finds those that lie beside the tests."""
+    if any(Path(path).name in _PYTEST_SETTINGS for path in edited):
+        return False
+    there = all((root / name).is_dir() or (root / "src" / name).is_dir() for name in missing)
+    return there and any(file not in edited for file in re.findall(_NOT_COLLECTED, output))
 
 
 def _parents(edited: Iterable[str]) -> set[Path]:
