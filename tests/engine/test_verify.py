@@ -227,6 +227,7 @@ def test_a_package_that_nobody_installed_is_no_failure_of_the_edit(
     project: Project, edit: str, expected: str
 ) -> None:
     """A real pytest: without `python -m` it does not look beside the tests. Settings may have hidden it."""
+    project.configure(sandbox={"mode": "off"})  # which may hide the directory that these tests run from
     program = Path(sys.executable).with_name("pytest")
     project.write(".venv/bin/pytest", f'#!/bin/sh\nexec {program} -p no:cacheprovider "$@"\n').chmod(0o755)
     project.write("pyproject.toml", "")
