@@ -178,6 +178,13 @@ def test_a_check_is_the_project_s_own_in_any_line_that_has_it(checks: Project, l
     assert "3 passed" in of(driver.seen, ToolCallChanged)[-1].detail
 
 
+def test_a_linter_of_the_project_s_is_not_run_for_the_system_s(checks: Project) -> None:
+    """Tests run the project's code, a linter does not: it must not do so by way of its name."""
+    checks.write(".venv/bin/ruff", "#!/bin/sh\ntouch ran\n").chmod(0o755)
+    play(checks, [bash_step("ruff check . && echo over")], mode="yolo")
+    assert not (checks.cwd / "ran").exists()
+
+
 def test_who_ran_the_whole_is_told_apart_from_who_ran_a_part(checks: Project) -> None:
     checks.write("pyproject.toml", "")
     driver = play(checks, [EDIT, bash_step(SOME), {"text": "done"}], mode="auto-edit")

@@ -78,7 +78,7 @@ def test_enter_runs_what_was_chosen_and_completes_what_needs_more(project: Proje
         while "› /skills" not in terminal.screen:
             chosen = terminal.screen
             terminal.type(DOWN)
-            terminal.until(lambda seen=chosen: terminal.screen != seen)  # type: ignore[misc]
+            terminal.until(lambda seen=chosen: terminal.screen != seen)  # type: ignore[misc] # bound at once
         terminal.type(ENTER)
         terminal.until("\n› /skills\n")
         terminal.until_idle()

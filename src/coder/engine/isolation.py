@@ -77,10 +77,12 @@ async def run_command(
 
 
 def _checks(session: Session, line: str, *, read_only: bool) -> bool:
-    """Whether the line is or has a check, which is the project's own program. Where it is not alone in its
-    line the others are found among the project's tools too: it could run them as well."""
-    allow = session.agent.config.workflow.verify_allow
-    return may_run(line, session.agent.root, allow) or (not read_only and bool(checks_in(line, 0, "")))
+    """Whether the line is or has a check that runs the project's own code. Where it is not alone in its line,
+    the other programs are found among the project's tools too: that code could run them as well. A linter
+    does not run it, and is the system's."""
+    if may_run(line, session.agent.root, session.agent.config.workflow.verify_allow):
+        return True
+    return not read_only and any(run.kind == "tests" for run in checks_in(line, 0, ""))
 
 
 def _context(session: Session, line: str, *, read_only: bool) -> ToolContext | None:
