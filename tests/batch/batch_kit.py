@@ -38,6 +38,7 @@ def git(directory: Path, *words: str) -> str:
         check=True,
         capture_output=True,
         text=True,
+        errors="surrogateescape",
         timeout=60,
     )
     return done.stdout.strip()

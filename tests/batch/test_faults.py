@@ -171,7 +171,9 @@ def test_a_git_that_was_killed_is_no_result_of_the_task(project: Project, word: 
     batch = Batch(project, [{**TASK, "check": "test -f new.txt"}])
     once = project.home / "once"
     body = f'#!/bin/sh\ntest "$1" = {word} && mkdir {once} && kill -9 $$\nexec {shutil.which("git")} "$@"\n'
-    program = project.write("bin/git", body)
+    program = project.home / "bin" / "git"
+    program.parent.mkdir()
+    program.write_text(body, encoding="utf-8")
     program.chmod(0o755)
     with model(writes()) as server:
         done = batch.run(server.url, env={"PATH": f"{program.parent}:{os.environ['PATH']}"})

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from batch.batch_kit import Batch, called, make_repository, model, runs, state_of, writes
+from batch.batch_kit import Batch, called, commit, git, make_repository, model, runs, state_of, writes
 from batch.test_faults import task_processes
 from coder.batch.results import OutputDirectory
 from coder.batch.tasks import BatchError, TaskFile, read_matrix
@@ -340,3 +340,58 @@ def test_a_check_may_be_longer_than_an_argument(project: Project) -> None:
     with model(writes()) as server:
         assert batch.run(server.url).returncode == 0
     assert batch.by_id()["one"]["check"]["output"] == "0"
+
+
+def nested(project: Project, name: str, evil: str) -> None:
+    """A repository in the project's, and in its commits, whose settings name the program."""
+    make_repository(project.cwd)
+    inside = make_repository(project.cwd / name, {"f": "x\n", ".gitattributes": "* filter=evil\n"})
+    commit(project.cwd, "nested")
+    for key in ("core.fsmonitor", "filter.evil.clean", "filter.evil.process", "core.pager"):
+        git(inside, "config", key, evil)
+    (inside / "f").write_text("y\n", encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["vendor", "odd [x]*", "\udcff"])
+@pytest.mark.parametrize("indexed", [True, False])
+def test_a_repository_inside_the_source_runs_nothing_when_the_batch_starts(
+    project: Project, name: str, indexed: bool
+) -> None:
+    """Unsandboxed, `git add --all` asks every nested repository for its status. Without its entry in the
+    person's index it is still in their last commit."""
+    canary = project.home / "canary"
+    nested(project, name, f"touch {canary}; false")
+    if not indexed:
+        git(project.cwd, "--literal-pathspecs", "rm", "-q", "--cached", name)
+    (project.cwd / "a.txt").write_text("uncommitted\n", encoding="utf-8")
+    batch = Batch(project, [{**TASK, "check": "cat a.txt"}])
+    with model(writes()) as server:
+        batch.run(server.url)
+    assert batch.rows()[0]["check"]["output"] == "uncommitted", batch.rows()
+    assert not canary.exists()
+    subprocess.run(["git", "status"], cwd=os.fsencode(project.cwd / name), capture_output=True, check=False)
+    assert canary.exists(), "the settings start nothing: this tests nothing"
+
+
+@pytest.mark.parametrize("how", ["setting", "link"])
+def test_no_file_that_a_repository_names_as_its_ignored_paths_is_copied(project: Project, how: str) -> None:
+    """Git only reads the patterns; the tasks, which can read their mirror, cannot."""
+    make_repository(project.cwd)
+    secret = project.home / ".ssh" / "id"
+    secret.parent.mkdir()
+    secret.write_text("correct horse\n/ignored\n", encoding="utf-8")
+    (project.cwd / "ignored").write_text("x", encoding="utf-8")
+    exclude = project.cwd / ".git" / "info" / "exclude"
+    if how == "setting":
+        git(project.cwd, "config", "core.excludesFile", str(secret))
+    else:
+        exclude.unlink()
+        exclude.symlink_to(secret)
+    batch = Batch(project, [{**TASK, "mode": "yolo", "check": "test ! -e ignored"}])
+    look = "grep -rs 'correct horse' $(dirname $(cat .git/objects/info/alternates)); echo looked"
+    with model(runs(look)) as server:
+        batch.run(server.url)
+        sent = json.dumps(server.chats)
+    assert "looked" in sent
+    assert "correct horse\\n" not in sent
+    assert batch.rows()[0]["check"]["status"] == ("failed" if how == "link" else "passed")

@@ -129,7 +129,9 @@ def test_a_clone_that_ends_at_its_commit_leads_to_nothing_later(
             seen[task] = said[-1]
         return runs(script)(request)
 
-    slow = project.write("bin/git", SLOW.format(git=shutil.which("git")))
+    slow = project.home / "bin" / "git"
+    slow.parent.mkdir()
+    slow.write_text(SLOW.format(git=shutil.which("git")), encoding="utf-8")
     slow.chmod(0o755)
     with model(answer) as server:
         path = f"{slow.parent}:{os.environ['PATH']}"

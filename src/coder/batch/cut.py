@@ -48,7 +48,7 @@ def cut_at(git: Git, mirror: Path, base: str) -> Path:
     wanted = [base, *(f"^{layer.commit}" for layer in layers[-1:])]
     words = ["pack-objects", "--revs", "--quiet", "--delta-base-offset", str(making / "pack" / "pack")]
     git.run(words, where, given="".join(f"{one}\n" for one in wanted))
-    (making / "packed-refs").write_text(_PACKED + _tags(git, where, at), encoding="utf-8")
+    (making / "packed-refs").write_bytes(os.fsencode(_PACKED + _tags(git, where, at)))
     if (mirror / "shallow").exists():
         ends = (mirror / "shallow").read_text(encoding="ascii").split()
         (making / "shallow").write_text("".join(f"{one}\n" for one in ends if one in at), encoding="ascii")

@@ -22,6 +22,9 @@ import msgspec
 from coder.batch.cut import cut_at
 from coder.batch.nursery import Nursery
 from coder.batch.tasks import Task, is_url
+from coder.fs.safe_open import read_whole
+from coder.policy.programs.git_environment import remote_environment
+from coder.process.executables import find_program
 from coder.process.hardening import own_environment
 
 _NOBODY = {
@@ -34,6 +37,7 @@ _BASE = "refs/coder/base"
 _CLONE = ["clone", "--quiet", "--bare", "--template=", "-c", "core.hooksPath=/dev/null"]
 
 NO_COMMIT = re.compile(r"'([^'\n]+?)/?' does not have a commit checked out")
+_MOST_PATTERNS = 1 << 20  # bytes
 _SPECIAL = re.compile(r"[\\*?\[\]]")
 
 _USER = re.compile(r"(?<=[a-z0-9])://[^/@\s]+@")
@@ -89,7 +93,7 @@ def mirror_for(
 ) -> Mirror:
     """Of a task's source, made where it is missing. Raises `CheckoutError`, `Killed`, `Stopped`,
     `OSError`."""
-    git = Git(stopping, nursery)
+    git = Git(stopping, nursery, task.source)
     path = _mirror(git, task, nursery.root, bundle)
     made = _made(path)
     base = made.base or _commit(git, path, task.ref or "HEAD", task.repo or "origin")
@@ -154,54 +158,57 @@ def _mirror_directory(git: Git, directory: Path, making: Path, *, snapshot: bool
 def _snapshot(git: Git, root: Path, making: Path) -> tuple[str, list[str]]:
     """A commit of the files as they are now, and what is not in it. The index is ours: the person's is not
     touched."""
-    _copy_ignored(git, root, making)
-    index = making / "snapshot.index"
+    index, exclude = making / "snapshot.index", making / "info" / "exclude"
     where = {"GIT_DIR": str(making), "GIT_WORK_TREE": str(root), "GIT_INDEX_FILE": str(index), **_NOBODY}
     parent = git.ask(["rev-parse", "--verify", "--quiet", "HEAD^{commit}"], where)
     if parent:  # what is tracked is part of it, also where .gitignore names it
         git.run(["read-tree", parent], where)
-    left_out = _add(git, root, making, where)
+    exclude.parent.mkdir(exist_ok=True)
+    exclude.write_bytes(_ignored(git, root, making))
+    left_out = _add(git, root, where)
     tree = git.run(["write-tree"], where)
     commit = ["commit-tree", "-m", "The files as they were when the batch started", tree]
     base = git.run([*commit, *(["-p", parent] if parent else [])], where)
     index.unlink()
+    exclude.unlink()  # tasks can read the mirror
     return base, left_out
 
 
-def _add(git: Git, root: Path, making: Path, where: Mapping[str, str]) -> list[str]:
-    """Returns the nested repositories that it left out: git cannot add one without a commit."""
+def _add(git: Git, root: Path, where: Mapping[str, str]) -> list[str]:
+    """Returns the nested repositories that it left out: git cannot add one without a commit.
+
+    Git would run `git status` in those that the index has, with the programs that their settings name: they
+    are excluded, and stay as they were committed.
+    """
     left_out: list[str] = []
+    # Of the repository or the person: its patterns are heeded, its content is copied nowhere.
+    named = git.ask(["-C", str(root), "config", "--type=path", "--get", "core.excludesFile"])
+    settings = {"core.excludesFile": named} if named else {}
+    words = ["add", "--all", "--ignore-errors", "--pathspec-from-file=-", "--pathspec-file-nul"]
     while True:
+        entries = git.run(["ls-files", "--stage", "-z"], where).split("\0")
+        links = [entry.partition("\t")[2] for entry in entries if entry.startswith("160000 ")]
+        excluded = (f":(top,exclude,literal){name}" for name in (*links, *left_out))
         try:
-            git.run(["add", "--all", "--ignore-errors", "."], where, cwd=root)
+            git.run(words, where, cwd=root, given="\0".join([".", *excluded]), settings=settings)
         except CheckoutError as error:
             found = [name for name in NO_COMMIT.findall(str(error)) if name not in left_out]
             if not found:
                 raise
             left_out += found
-            with (making / "info" / "exclude").open("a", encoding="utf-8") as exclude:
-                exclude.writelines(map(_pattern, found))
         else:
             return left_out
 
 
-def _copy_ignored(git: Git, root: Path, making: Path) -> None:
-    """What the person's own settings ignore stays out of the snapshot as well, and so do the folders of
-    batches, where temporary files lie in it."""
-    named = git.ask(["-C", str(root), "config", "--type=path", "--get", "core.excludesFile"])
-    common = _git_directory(git, str(root))
-    files = [
-        Path(named or "~/.config/git/ignore").expanduser(),
-        *([Path(common) / "info/exclude"] if common else []),
-    ]
-    (making / "info").mkdir(exist_ok=True)
-    with (making / "info" / "exclude").open("ab") as exclude:
-        for file in files:
-            with contextlib.suppress(OSError):
-                exclude.write(file.read_bytes() + b"\n")
-        batches = os.path.relpath(os.path.realpath(making.parents[2]), os.path.realpath(root))
-        if not batches.startswith(".."):
-            exclude.write(os.fsencode(_pattern(batches)))
+def _ignored(git: Git, root: Path, making: Path) -> bytes:
+    """The repository's own patterns, and the folder of batches where temporary files lie in it."""
+    common, patterns = _git_directory(git, str(root)), b""
+    if common:
+        with contextlib.suppress(OSError):  # too long, or not a plain file
+            bound = Path(os.path.realpath(common))
+            patterns = read_whole(bound / "info" / "exclude", _MOST_PATTERNS, bound) + b"\n"
+    batches = os.path.relpath(os.path.realpath(making.parents[2]), os.path.realpath(root))
+    return patterns if batches.startswith("..") else patterns + os.fsencode(_pattern(batches))
 
 
 def _pattern(folder: str) -> str:
@@ -237,7 +244,7 @@ _commits: dict[tuple[str, str], str] = {}
 
 def bundle_of(task: Task, nursery: Nursery, stopping: Stopping) -> Bundle:
     """The mirror of a local source. Raises `CheckoutError`, `Killed`, `Stopped`, `OSError`."""
-    git = Git(stopping, nursery)
+    git = Git(stopping, nursery, task.source)
     path = _mirror(git, task, nursery.root)
     made, where = _made(path), {"GIT_DIR": str(path)}
     if made.base:
@@ -276,18 +283,22 @@ def _unpack(git: Git, bundle: Bundle, making: Path) -> _Made:
 
 
 class Git:
-    """Runs git as the person, without prompts; ended with the attempt or the supervisor."""
+    """Runs git as the person, without prompts; ended with the attempt or the supervisor. `source`: the
+    task's directory, which may configure no program and has none on PATH."""
 
-    def __init__(self, stopping: Stopping, nursery: Nursery) -> None:
+    def __init__(self, stopping: Stopping, nursery: Nursery, source: str) -> None:
         self.stopping = stopping
         self._nursery = nursery
+        self._source = Path(source)
+        person = {name: value for name, value in own_environment().items() if not name.startswith("GIT_")}
+        ssh = {name: os.environ[name] for name in ("GIT_SSH_COMMAND", "GIT_SSH") if name in os.environ}
         self._environment = {
-            **{name: value for name, value in own_environment().items() if not name.startswith("GIT_")},
-            **{name: os.environ[name] for name in ("GIT_SSH_COMMAND", "GIT_SSH") if name in os.environ},
-            "GIT_TERMINAL_PROMPT": "0",
+            "GIT_SSH_COMMAND": "ssh -oBatchMode=yes",
+            **remote_environment({**person, **ssh}, self._source),
             "LC_ALL": "C",
         }
-        self._environment.setdefault("GIT_SSH_COMMAND", "ssh -oBatchMode=yes")
+        if not is_url(source):  # also for git's own helpers, which do not heed our settings
+            self._environment["GIT_ALLOW_PROTOCOL"] = "file"
 
     def run(
         self,
@@ -295,35 +306,37 @@ class Git:
         more: Mapping[str, str] | None = None,
         cwd: Path | None = None,
         given: str = "",
+        settings: Mapping[str, str] | None = None,
     ) -> str:
-        """What git says to `given`."""
-        status, output, errors = self._run(words, more or {}, cwd, given)
+        """Git's answer to `given`."""
+        line = [word for name, value in (settings or {}).items() for word in ("-c", f"{name}={value}")]
+        status, output, errors = self._run([*line, *words], more or {}, cwd, given)
         if status != 0:
             why = _USER.sub("://", errors.strip()[-1000:]) or f"exit status {status}"
             raise CheckoutError(f"git {words[0]}: {why}")
         return output.strip()
 
     def ask(self, words: list[str], more: Mapping[str, str] | None = None) -> str:
-        """What git says; empty where it fails."""
+        """Git's answer; empty if it fails."""
         status, output, _ = self._run(words, more or {})
         return output.strip() if status == 0 else ""
 
     def _run(
         self, words: list[str], more: Mapping[str, str], cwd: Path | None = None, given: str = ""
     ) -> tuple[int, str, str]:
+        program = find_program("git", None, self._source)
+        if program is None:
+            raise CheckoutError("git is not installed outside the task's directory")
         with subprocess.Popen(
-            ["git", *words],
-            cwd=cwd,
+            [program, *words],
+            cwd=cwd or self._nursery.root,
             env={**self._environment, **more},
             stdin=subprocess.PIPE if given else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             process_group=self._nursery.group,
-            text=True,
-            encoding="utf-8",
-            errors="replace",
         ) as process:
-            unsent: str | None = given or None
+            unsent = os.fsencode(given) or None
             while True:
                 try:
                     output, errors = process.communicate(unsent, timeout=0.5)
@@ -338,7 +351,7 @@ class Git:
                 else:
                     if process.returncode < 0:
                         raise Killed(f"git {words[0]}: signal {-process.returncode}")
-                    return process.returncode, output, errors
+                    return process.returncode, os.fsdecode(output), errors.decode("utf-8", "replace")
 
 
 @contextlib.contextmanager

@@ -32,17 +32,19 @@ _VARIABLES = {
     "GIT_PAGER": "cat",
     "PAGER": "cat",
     "GIT_TERMINAL_PROMPT": "0",
-    "GIT_ASKPASS": _NOWHERE,
-    "SSH_ASKPASS": _NOWHERE,
     "GIT_EDITOR": _NOWHERE,
     "GIT_SEQUENCE_EDITOR": _NOWHERE,
-    "GIT_SSH_COMMAND": _NOWHERE,
-    "GIT_ALLOW_PROTOCOL": "none",  # no transport, whatever the settings
     "GIT_NO_LAZY_FETCH": "1",
     # Not git: update checks of other programs.
     "PIP_DISABLE_PIP_VERSION_CHECK": "1",
     "npm_config_update_notifier": "false",
     "npm_config_logs_max": "0",
+}
+_OFFLINE_VARIABLES = {
+    "GIT_ASKPASS": _NOWHERE,
+    "SSH_ASKPASS": _NOWHERE,
+    "GIT_SSH_COMMAND": _NOWHERE,
+    "GIT_ALLOW_PROTOCOL": "none",  # no transport, whatever the settings
 }
 _DROPPED = names(
     """
@@ -54,10 +56,7 @@ _SETTINGS = {
     "core.hooksPath": _NOWHERE,
     "core.pager": "cat",
     "core.editor": _NOWHERE,
-    "core.askPass": _NOWHERE,
-    "core.sshCommand": _NOWHERE,
     "core.alternateRefsCommand": _NOWHERE,
-    "credential.helper": "",
     "gpg.program": _NOWHERE,
     "gpg.openpgp.program": _NOWHERE,
     "gpg.x509.program": _NOWHERE,
@@ -73,6 +72,11 @@ _SETTINGS = {
     "fetch.recurseSubmodules": "false",
     "maintenance.auto": "false",
     "gc.auto": "0",
+}
+_OFFLINE_SETTINGS = {
+    "core.askPass": _NOWHERE,
+    "core.sshCommand": _NOWHERE,
+    "credential.helper": "",
     "safe.bareRepository": "explicit",
     "protocol.allow": "never",
     **{f"protocol.{kind}.allow": "never" for kind in ("file", "git", "ssh", "http", "https", "ext")},
@@ -119,17 +123,32 @@ def read_only_environment(
     """The environment for a read-only line. `drivers`: those of its repositories; None if it reads none, and
     git's settings may be shown unchanged.
     """
-    kept = {name: value for name, value in environment.items() if not _is_dropped(name)}
-    kept |= _VARIABLES
-    kept["PATH"] = _trusted_path(environment.get("PATH", os.defpath), workspace)
+    kept = _kept(environment, workspace) | _VARIABLES | _OFFLINE_VARIABLES
     if drivers is None:
         return kept
-    settings = [*_SETTINGS.items(), *(pair for name in sorted(drivers) for pair in _overridden(name))]
-    kept["GIT_CONFIG_COUNT"] = str(len(settings))
-    for number, (key, value) in enumerate(settings):
-        kept[f"GIT_CONFIG_KEY_{number}"] = key
-        kept[f"GIT_CONFIG_VALUE_{number}"] = value
+    overridden = (pair for name in sorted(drivers) for pair in _overridden(name))
+    return kept | _configured([*_SETTINGS.items(), *_OFFLINE_SETTINGS.items(), *overridden])
+
+
+def remote_environment(environment: Mapping[str, str], workspace: Path) -> dict[str, str]:
+    """The environment for git as the person: it may use their credentials to reach remotes, but runs no
+    program that a repository in `workspace` configures.
+    """
+    return _kept(environment, workspace) | _VARIABLES | _configured([*_SETTINGS.items()])
+
+
+def _kept(environment: Mapping[str, str], workspace: Path) -> dict[str, str]:
+    kept = {name: value for name, value in environment.items() if not _is_dropped(name)}
+    kept["PATH"] = _trusted_path(environment.get("PATH", os.defpath), workspace)
     return kept
+
+
+def _configured(settings: list[tuple[str, str]]) -> dict[str, str]:
+    """Settings as variables, which win over every file."""
+    variables = {"GIT_CONFIG_COUNT": str(len(settings))}
+    for number, (key, value) in enumerate(settings):
+        variables |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+    return variables
 
 
 def _is_dropped(name: str) -> bool:
