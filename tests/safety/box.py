@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from coder.policy.sandbox.bwrap import FILTER_FILE, find_bwrap
 from coder.policy.sandbox.ladder import Sandbox, SandboxLevel
+from coder.policy.sandbox.launch import SCOPES_FROM, landlock_abi
 from coder.policy.sandbox.probe import trial
 from coder.policy.sandbox.seccomp import strong_filter
 from coder.process.run import Outcome, run_process
@@ -46,7 +47,11 @@ def level_of(rung: str) -> SandboxLevel:
     if rung == "bwrap":
         program = find_bwrap(os.environ["PATH"], "/nonexistent") or ""
         return SandboxLevel("bwrap", program, filters=True, connects=True)
-    return SandboxLevel("landlock" if rung == "landlock" else "none")
+    return (
+        SandboxLevel("landlock", scopes=landlock_abi() >= SCOPES_FROM)
+        if rung == "landlock"
+        else SandboxLevel()
+    )
 
 
 def users() -> list[str]:

@@ -66,8 +66,9 @@ def fooled(monkeypatch: pytest.MonkeyPatch) -> None:
     """A parser that takes every line for read-only."""
     judge = shell.judge
 
-    def wrong(line: str, cwd: Path) -> ShellVerdict:
-        return msgspec.structs.replace(judge(line, cwd), read_only=True, risks=[], parsed=True)
+    def wrong(line: str, cwd: Path, *, confined: bool) -> ShellVerdict:
+        found = judge(line, cwd, confined=confined)
+        return msgspec.structs.replace(found, read_only=True, risks=[], parsed=True)
 
     monkeypatch.setattr(shell, "judge", wrong)
 
@@ -177,24 +178,40 @@ def test_what_only_reads_works_there(project: Project, rung: str) -> None:
     assert "Read-only" not in "".join(event["meta"]["stderr"] for event in found.values())
 
 
-def test_the_system_s_programs_come_first(
+def test_an_unasked_line_finds_the_programs_that_an_approved_one_finds(
     project: Project, rung: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """nvm, pyenv, an active venv: what the model is told of versions is true."""
+    brought = project.cwd / ".venv" / "bin"
+    brought.mkdir(parents=True)
+    for name in ("python3", "node"):
+        (brought / name).write_text(f"#!/bin/sh\necho {name} of the project\n", encoding="utf-8")
+        (brought / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{brought}:{os.environ['PATH']}")
+    lines = ["python3 --version", "which node", "node --version", ".venv/bin/python3 --version"]
+    driver = played(project, rung, *lines, *(f"{line}; touch written" for line in lines))
+    said = [event["content"] for event in results(project)]
+    assert said[:4] == ["python3 of the project", f"{brought}/node", "node of the project", said[0]]
+    assert said[4:] == said[:4]
+    assert [asked.subject for asked in of(driver.seen, ApprovalRequested)] == [
+        f"{line}; touch written" for line in lines
+    ]
+
+
+def test_without_a_sandbox_unasked_lines_use_the_system_s_programs(
+    project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     brought = project.cwd / "bin"
     brought.mkdir()
-    for name in ("ls", "brought"):
-        (brought / name).write_text("#!/bin/sh\necho brought\n", encoding="utf-8")
-        (brought / name).chmod(0o755)
+    (brought / "ls").write_text("#!/bin/sh\necho brought\n", encoding="utf-8")
+    (brought / "ls").chmod(0o755)
     path = f"{brought}:{os.environ['PATH']}"
     first = system_first(f".:rel::{path}").split(":")
     assert all(directory.startswith("/") for directory in first)
     assert first.index("/usr/bin") < first.index(str(brought))
     monkeypatch.setenv("PATH", path)
-    played(project, rung, "type ls brought")
-    assert results(project)[0]["content"].splitlines() == [
-        "ls is /usr/bin/ls",
-        f"brought is {brought}/brought",
-    ]
+    driver = played(project, "none", "ls", answer=lambda _asked: "no")
+    assert [asked.subject for asked in of(driver.seen, ApprovalRequested)] == ["ls"]
 
 
 # asking for it as a command that writes

@@ -11,6 +11,7 @@ from coder.cli.errors import Exit, UsageError
 from coder.config.allowlist import Allowlist
 from coder.config.schema import OPERATING_MODES, PRESETS
 from coder.policy.explain import as_data, as_text, explain
+from coder.policy.sandbox.ladder import probe
 from coder.terminal.render.sanitize import safe, safe_json
 
 
@@ -27,7 +28,9 @@ def run(arguments: list[str]) -> int:
     if more:
         raise UsageError("cli.unquoted", line=shlex.quote(shlex.join([chosen.line, *more])))
     options, settings = settings_from(chosen)
-    permission = settings.loaded.config.permission
+    config = settings.loaded.config
+    permission = config.permission
+    level = None if config.sandbox.mode == "off" else probe(settings.home, workspace=options.cwd)
     found = explain(
         chosen.line,
         options.cwd,
@@ -35,7 +38,8 @@ def run(arguments: list[str]) -> int:
         chosen.mode,
         overrides=permission.tools,
         allowlist=[*permission.command_allowlist, *Allowlist(settings.home, options.cwd).names()],
-        verify_allow=settings.loaded.config.workflow.verify_allow,
+        verify_allow=config.workflow.verify_allow,
+        confined=level is not None and level.confines,
     )
     if chosen.json:
         print(safe_json(msgspec.json.encode(as_data(found))).decode("utf-8"))

@@ -237,6 +237,12 @@ class Agent:
         self._mode = mode
 
     @property
+    def confined(self) -> bool:
+        """Whether a command that only looks runs in a sandbox that holds it to that."""
+        level = self.sandbox.level
+        return self.config.sandbox.mode != "off" and level is not None and level.confines
+
+    @property
     def can_ask(self) -> bool:
         """Whether there is a person who may be asked."""
         approval = self.config.approval

@@ -120,7 +120,7 @@ def _verdict(session: Session, line: str) -> ShellVerdict:
         return session.judged[1]
     from coder.policy.shell.judge import judge
 
-    found = judge(line, session.agent.root)
+    found = judge(line, session.agent.root, confined=session.agent.confined)
     if found.read_only and line in session.needs_writing and session.agent.mode != "plan":
         found = msgspec.structs.replace(found, read_only=False)
     session.judged = line, found
@@ -135,7 +135,8 @@ def environment_for(session: Session, line: str) -> Mapping[str, str] | None:
     verdict = _verdict(session, line)
     if not verdict.read_only:
         return None
-    return read_only_environment(session.context.environment, session.agent.root, verdict.drivers)
+    agent, environment = session.agent, session.context.environment
+    return read_only_environment(environment, agent.root, verdict.drivers, confined=agent.confined)
 
 
 async def ask_person(

@@ -239,6 +239,8 @@ async def _judge_and_execute(session: Session, turn: Turn, job: _Job, tool: Tool
     except UnknownPlaceholder as error:
         job.result = failed(str(error))
         return
+    if tool.kind == "runs" and session.agent.config.sandbox.mode != "off":
+        await session.agent.sandbox.find()  # the policy depends on it
     ruling = ruling_of(session, tool, given)
     if hooked is not None:
         ruling = hooked.over(ruling)

@@ -35,8 +35,9 @@ def explain(
     overrides: Mapping[str, Decision] | None = None,
     allowlist: Collection[str] = (),
     verify_allow: Collection[str] = (),
+    confined: bool = False,
 ) -> Explanation:
-    verdict = judge(line, cwd)
+    verdict = judge(line, cwd, confined=confined)
     verifying = may_run(line, cwd, verify_allow)
 
     def ruling_of(shell: ShellVerdict) -> Ruling:

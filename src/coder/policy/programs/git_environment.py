@@ -118,12 +118,18 @@ def driver_names(directory: Path, workspace: Path, *, into: bool) -> frozenset[s
 
 
 def read_only_environment(
-    environment: Mapping[str, str], workspace: Path, drivers: Iterable[str] | None = ()
+    environment: Mapping[str, str],
+    workspace: Path,
+    drivers: Iterable[str] | None = (),
+    *,
+    confined: bool = False,
 ) -> dict[str, str]:
     """The environment for a read-only line. `drivers`: those of its repositories; None if it reads none, and
-    git's settings may be shown unchanged.
+    git's settings may be shown unchanged. `confined`: it runs in a sandbox, with the person's PATH.
     """
     kept = _kept(environment, workspace) | _VARIABLES | _OFFLINE_VARIABLES
+    if confined and "PATH" in environment:
+        kept["PATH"] = environment["PATH"]
     if drivers is None:
         return kept
     overridden = (pair for name in sorted(drivers) for pair in _overridden(name))

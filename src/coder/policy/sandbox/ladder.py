@@ -63,10 +63,16 @@ class SandboxLevel(msgspec.Struct, frozen=True):
     cuts_network: bool = True
     filters: bool = False  # bwrap only: seccomp closes what belongs to no namespace
     connects: bool = False  # bwrap only: Unix sockets are allowed, with mediated connections
+    scopes: bool = False  # landlock only: signals and abstract sockets are confined too (ABI 6)
 
     @property
     def reason(self) -> tuple[Phrase, ...]:
         return tuple(hitch.phrase() for hitch in self.hitches)
+
+    @property
+    def confines(self) -> bool:
+        """Whether any command can run read-only here without doing harm."""
+        return self.rung in ("bwrap", "seatbelt") or (self.rung == "landlock" and self.scopes)
 
     def describe(self) -> Phrase:
         """For `doctor`, `/status` and the first use."""
@@ -151,7 +157,9 @@ class Sandbox:
         `Prepared`. Raises OSError if there is no temporary directory.
         """
         places = self.places(git_settings=git_settings)
-        path = system_first(self.environment.get("PATH", "")) if self.plan else ""
+        # Without a sandbox nothing but PATH keeps a project's programs out of unasked lines.
+        unconfined = self.plan and self.level.rung == "none"
+        path = system_first(self.environment.get("PATH", "")) if unconfined else ""
         if self.level.rung == "bwrap":
             return self._bwrap_line(argv, places, path)
         if self.level.rung == "seatbelt":

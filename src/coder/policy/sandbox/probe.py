@@ -83,7 +83,7 @@ def forget(cache_dir: Path) -> None:
 
 
 def _key(program: str | None) -> list[str]:
-    key = ["6", os.uname().release, os.uname().machine, str(os.getuid()), program or ""]
+    key = ["7", os.uname().release, os.uname().machine, str(os.getuid()), program or ""]
     if program is not None:
         key.append(str(Path(program).stat().st_mtime_ns))
     for switch in _SWITCHES:
@@ -114,7 +114,9 @@ def _strongest(program: str | None, cache_dir: Path) -> SandboxLevel:
             level = SandboxLevel("bwrap", program, (hitch,), cuts_network=False)
             return connecting(filtering(level, cache_dir), cache_dir)
     hitches = (hitch,) if hitch is not None else ()
-    level = SandboxLevel("landlock", hitches=hitches)
+    from coder.policy.sandbox.launch import SCOPES_FROM, landlock_abi
+
+    level = SandboxLevel("landlock", hitches=hitches, scopes=landlock_abi() >= SCOPES_FROM)
     hitch = trial(level, cache_dir, network=False)
     return level if hitch is None else SandboxLevel("none", hitches=(*hitches, hitch))
 

@@ -18,8 +18,9 @@ class WorkingDirectories:
     A `cd` may fail, so every earlier directory stays possible. `known`: every `cd` could be followed.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, confined: bool = False) -> None:
         self.root = root
+        self.confined = confined  # read-only lines run in a sandbox
         self._real: dict[Path, str] = {}  # one look for each path of the line
         self.real_root = self.real(root)
         self.directories = [root]
@@ -84,9 +85,11 @@ class WorkingDirectories:
             return "/nonexistent"
 
     def holds_program(self, name: str) -> bool:
-        """Whether the shell finds this program in the workspace, where the model may have written it. By the
-        shell's lookup, not `process.executables`: nothing is started here.
+        """Whether an unconfined line finds this program in the workspace: the model may have written it. By
+        the shell's lookup, not `process.executables`: nothing is started here.
         """
+        if self.confined:
+            return False
         found = shutil.which(name)
         return found is not None and (self._contains(self.real(Path(found))) or not Path(found).is_absolute())
 

@@ -48,9 +48,12 @@ _RUN_OPTIONS = names(
 _FIRST_DIRECTORY = re.compile(r"\s*cd ((?!-)[\w./+@:,=-]+) && ")
 
 
-def judge(line: str, cwd: Path) -> ShellVerdict:
-    """The verdict on `line` run in `cwd`. Never raises."""
-    return _Judge(WorkingDirectories(cwd), posix=not find_program("bash", None, cwd)).line(line)
+def judge(line: str, cwd: Path, *, confined: bool = False) -> ShellVerdict:
+    """The verdict on `line` run in `cwd`. Never raises. `confined`: read-only lines run in a sandbox, so a
+    program counts as what its name says wherever it is installed.
+    """
+    places = WorkingDirectories(cwd, confined=confined)
+    return _Judge(places, posix=not find_program("bash", None, cwd)).line(line)
 
 
 class _Finding:
@@ -187,7 +190,7 @@ class _Judge:
             return
         if head.shell_text in _RESERVED:
             raise NotUnderstood("policy.unread.reserved", word=head.text)
-        name = _program(head.text)
+        name = base_name(head.text) if self._places.confined else _program(head.text)
         risk = danger_of(head.text, args)
         if risk:
             finding.refuse(
