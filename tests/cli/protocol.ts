@@ -216,7 +216,7 @@ export interface JobChanged {
   last?: string;
 }
 
-/** A call waits for a person: the command or diff in full, and every reason at once. `subject` and `reasons` are not redacted: they are for the person only, never for a model, record or log. `always_names`: what `always` would allow in this project. */
+/** A call waits for a person: the command or diff in full, and every reason at once. `subject` and `reasons` are not redacted: they are for the person only, never for a model, record or log. `always_names`: what `always` would allow in this project. `changes`: every operation on a file; of a binary or moved one, or of its permission bits, no line of the diff may tell. */
 export interface ApprovalRequested {
   event: "approval_requested";
   approval_id: string;
@@ -227,6 +227,18 @@ export interface ApprovalRequested {
   reasons: string[];
   can_always: boolean;
   always_names?: string[];
+  changes?: FileChange[];
+}
+
+/** One operation of a planned change. `mode`: the new permission bits in octal, where they change. */
+export interface FileChange {
+  operation: "created" | "deleted" | "moved" | "updated";
+  path: string;
+  moved_from?: string;
+  mode?: string;
+  additions?: number;
+  deletions?: number;
+  binary?: boolean;
 }
 
 /** How an approval ended: `yes`, `no`, `always`, `cancelled`. */

@@ -99,6 +99,36 @@ def test_an_edit_is_asked_about_and_shown_as_a_diff(project: Project) -> None:
     assert (project.cwd / "a.txt").read_text(encoding="utf-8") == "one\nzwei\nthree\n"
 
 
+def test_every_operation_of_a_patch_is_in_the_question(project: Project) -> None:
+    project.write("a.txt", "one\ntwo\n")
+    project.write("old.txt", "stays as it is\n")
+    project.write("logo.bin", b"\0\1")
+    project.write("run.sh", "true\n").chmod(0o644)
+    patch = (
+        "diff --git a/a.txt b/a.txt\n--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,3 @@\n one\n"
+        + f"-two\n+{'x' * 3000}\n+the end\n"
+        + "diff --git a/old.txt b/new.txt\nrename from old.txt\nrename to new.txt\n"
+        + "diff --git a/logo.bin b/logo.bin\ndeleted file mode 100644\n"
+        + "diff --git a/empty b/empty\nnew file mode 100755\n"
+        + "diff --git a/run.sh b/run.sh\nold mode 100644\nnew mode 100755\n"
+    )
+
+    async def scenario(ed: Editor) -> None:
+        await ed.prompt(await ed.new(), "change it")
+        (asked,) = ed.client.asked
+        told = [one["content"]["text"] for one in asked["call"]["content"] if one["type"] == "content"]
+        assert told[:5] == [
+            "update a.txt (+2 -1)",
+            "move old.txt to new.txt (+0 -0)",
+            "delete logo.bin (binary)",
+            "create empty (+0 -0), mode 755",
+            "update run.sh (+0 -0), mode 755",
+        ]
+        assert asked["call"]["rawInput"] == {"patch": patch}
+
+    converse(project, [{"calls": [call("patch", patch=patch)]}, {"text": "ok"}], scenario, lambda _: "reject")
+
+
 def test_a_refusal_reaches_the_model(project: Project) -> None:
     project.write("a.txt", "one\ntwo\nthree\n")
 

@@ -469,7 +469,8 @@ def test_two_files_change_places(world: World) -> None:
     steps = move("a", "t", "A") + move("b", "a", "B") + move("t", "b", "AA")
     result = world.call(Patch(), patch=f"*** Begin Patch\n{steps}*** End Patch\n")
     assert result.ok
-    assert sorted(result.for_model.splitlines()) == ["moved a to b (+1 -1)", "moved b to a (+1 -1)"]
+    told = ["moved a to b (+1 -1), line 1", "moved b to a (+1 -1), line 1"]
+    assert sorted(result.for_model.splitlines()) == told
     found = {name: (world.root / name).read_text(encoding="utf-8") for name in ("a", "b")}
     assert found == {"a": "BB\n", "b": "AAAA\n"}
     assert [(world.root / name).stat().st_mode & 0o777 for name in ("a", "b")] == [0o600, 0o755]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import replace
@@ -171,7 +171,7 @@ async def ask_person(
         return preview.fault
     session.log.append(asked)
     session.told_jobs_uncovered |= any(reason.key == "policy.background" for reason in ruling.reasons)
-    reply = await _reply(session, call, ruling, asked.approval_id, preview.subject, preview.kind)
+    reply = await _reply(session, call, ruling, asked.approval_id, preview)
     if reply.answer == "always" and ruling.can_always:
         try:
             agent.place.allowed.add(*ruling.always_names)
@@ -197,7 +197,7 @@ async def ask_to_go_on(session: Session, question: Sequence[Phrase], *, can_alwa
     ruling = Ruling("ask", [], can_always=can_always)
     call = tool_call("", "turn", "{}")
     session.log.append(asked)
-    reply = await _reply(session, call, ruling, asked.approval_id, shown)
+    reply = await _reply(session, call, ruling, asked.approval_id, Preview(""), shown)
     session.log.append(replace(asked, answer=reply.answer))
     return reply.answer
 
@@ -209,7 +209,7 @@ async def ask_about_diff(session: Session, name: str, diff: str, reasons: Sequen
     asked = entries.Approval(approval_id=os.urandom(4).hex(), tool=name, subject=redact(diff), reasons=told)
     session.log.append(asked)
     call = tool_call("", name, "{}")
-    reply = await _reply(session, call, Ruling("ask", [*reasons]), asked.approval_id, diff, "diff")
+    reply = await _reply(session, call, Ruling("ask", [*reasons]), asked.approval_id, Preview(diff, "diff"))
     session.log.append(replace(asked, answer=reply.answer, reason=redact(reply.reason) or None))
     return reply
 
@@ -219,11 +219,12 @@ async def _reply(
     call: ToolCall,
     ruling: Ruling,
     approval_id: str,
-    subject: Said,
-    kind: Literal["command", "diff", "text"] = "text",
+    preview: Preview,
+    subject: Said = "",
 ) -> ApprovalReply:
     """The person sees what will run, secrets included: a placeholder could hide anything."""
     agent = session.agent
+    subject = subject or preview.subject
     future: asyncio.Future[ApprovalReply] = asyncio.get_running_loop().create_future()
     agent.approvals[approval_id] = future
     if agent.hooks is not None:
@@ -236,10 +237,11 @@ async def _reply(
             call_id=call.id,
             tool=call.name,
             subject=subject,
-            subject_kind=kind,
+            subject_kind=preview.kind,
             reasons=[*ruling.told],
             can_always=ruling.can_always,
             always_names=list(ruling.always_names),
+            changes=list(preview.operations),
         )
     )
     answer = "cancelled"

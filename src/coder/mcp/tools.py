@@ -9,8 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-import msgspec
-
 from coder.mcp.names import former_name
 from coder.mcp.shapes import CallOutcome, McpFault, RemoteTool
 from coder.protocol.messages import FunctionSpec, Image, ToolSpec
@@ -24,6 +22,7 @@ from coder.tools.base import (
     ToolContext,
     ToolResult,
     failed,
+    pretty,
     summed_up,
 )
 
@@ -68,8 +67,7 @@ class McpTool(Tool):
         self.server.known[self.remote.name] = self.remote
 
     def preview(self, args: Arguments, context: ToolContext) -> Preview:
-        pretty = msgspec.json.format(msgspec.json.encode(dict(args)), indent=2).decode("utf-8")
-        return Preview(subject=f"{self.server.name} › {self.remote.name}\n{pretty}")
+        return Preview(subject=f"{self.server.name} › {self.remote.name}\n{pretty(args)}")
 
     async def run(self, args: Arguments, context: ToolContext, on_output: OnOutput) -> ToolResult:
         begun = time.monotonic()

@@ -16,7 +16,7 @@ from coder.protocol.entries import Verification as Verification
 from coder.protocol.history import HistoryEvent
 from coder.protocol.modes import CustomModesListed, InstantModeExecuted, ModeStateChanged
 from coder.protocol.usage import Usage
-from coder.texts import Said
+from coder.texts import Phrase, Said, quoted_name
 
 ToolState = Literal["scheduled", "executing", "success", "error", "cancelled"]
 TurnStatus = Literal["ok", "error", "max_steps", "prompt_limit", "cancelled"]
@@ -126,11 +126,33 @@ class ToolOutput(Event, frozen=True):
     text: str
 
 
+class FileChange(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One operation of a planned change. `mode`: the new permission bits in octal, where they change."""
+
+    operation: Literal["created", "updated", "deleted", "moved"]
+    path: str
+    moved_from: str = ""
+    mode: str = ""
+    additions: int = 0
+    deletions: int = 0
+    binary: bool = False
+
+    @property
+    def phrase(self) -> Phrase:
+        """The operation in one line, for the question."""
+        counts = f"+{self.additions} -{self.deletions}"
+        size = Phrase("approval.change.binary") if self.binary else counts
+        names = {"path": quoted_name(self.path), "source": quoted_name(self.moved_from)}
+        said = Phrase(f"approval.change.{self.operation}", size=size, **names)
+        return Phrase("approval.change.mode", change=said, mode=self.mode) if self.mode else said
+
+
 class ApprovalRequested(Event, frozen=True):
     """A call waits for a person: the command or diff in full, and every reason at once.
 
     `subject` and `reasons` are not redacted: they are for the person only, never for a model, record or log.
-    `always_names`: what `always` would allow in this project.
+    `always_names`: what `always` would allow in this project. `changes`: every operation on a file; of a
+    binary or moved one, or of its permission bits, no line of the diff may tell.
     """
 
     approval_id: str
@@ -141,6 +163,15 @@ class ApprovalRequested(Event, frozen=True):
     reasons: list[Said]
     can_always: bool
     always_names: list[str] = msgspec.field(default_factory=list)
+    changes: list[FileChange] = msgspec.field(default_factory=list)
+
+    @property
+    def operations(self) -> list[Phrase]:
+        """A line for each of `changes`; none where the diff of a single file says it all."""
+        told = self.changes
+        if len(told) == 1 and told[0].operation in ("created", "updated") and not told[0].mode:
+            told = [change for change in told if not change.additions + change.deletions]
+        return [change.phrase for change in told]
 
 
 class ApprovalResolved(Event, frozen=True):

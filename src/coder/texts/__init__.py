@@ -24,6 +24,15 @@ def one_line(text: str, limit: int) -> str:
     return shortened(" ".join(text.split(maxsplit=limit)), limit)  # more words than characters never show
 
 
+_ESCAPED: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t", '"': '\\"', "\\": "\\\\"}
+
+
+def quoted_name(name: str) -> str:
+    """A file name on one line, quoted as git does where it holds controls, `"` or `\\`."""
+    escaped = "".join(_ESCAPED.get(c) or (f"\\{ord(c):03o}" if c < " " or c == "\x7f" else c) for c in name)
+    return name if escaped == name else f'"{escaped}"'
+
+
 def head_and_tail(text: str, limit: int) -> str:
     """Truncate in the middle to about `limit` characters, saying how many are missing."""
     if len(text) <= limit:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import msgspec
 
+from coder.protocol.events import FileChange
 from coder.protocol.messages import FunctionSpec, Image, ToolSpec
 from coder.texts import Phrase, Said, shortened
 from coder.tools.seen import FileStamps
@@ -96,6 +97,7 @@ class Preview(msgspec.Struct, frozen=True):
     subject: str
     kind: Literal["command", "diff", "text"] = "text"
     fault: ToolResult | None = None  # what the call would come to, where it cannot succeed
+    operations: tuple[FileChange, ...] = ()  # every one, also those of which `subject` has no line
 
 
 class OutsideWorkspace(Exception):
@@ -228,12 +230,20 @@ class Tool(ABC):
         return str(args.get("command", ""))
 
     def preview(self, args: Arguments, context: ToolContext) -> Preview:
-        """What the call would do, for the approval."""
-        return Preview(f"{self.spec.function.name} {self.argument(args)}".rstrip())
+        """What the call would do, for the approval. Without keys: the name, then all arguments."""
+        name = self.spec.function.name
+        if self.keys:
+            return Preview(f"{name} {self.argument(args)}".rstrip())
+        return Preview(f"{name}\n{pretty(args)}" if args else name)
 
     @abstractmethod
     async def run(self, args: Arguments, context: ToolContext, on_output: OnOutput) -> ToolResult:
         """Never raises: what goes wrong is a result as well."""
+
+
+def pretty(args: Arguments) -> str:
+    """All arguments, indented."""
+    return msgspec.json.format(msgspec.json.encode(dict(args)), indent=2).decode("utf-8")
 
 
 def _short(value: object) -> str:

@@ -18,7 +18,8 @@ import msgspec
 from coder.fs.atomic import ChangedMeanwhile, exchange_file, lock_directories, read_or_none, replace_file
 from coder.fs.safe_open import delete_directory, delete_file, missing_parents, open_file, status_of
 from coder.process.output import PRIVATE_KEY_MARKER
-from coder.texts import Phrase
+from coder.protocol.events import FileChange
+from coder.texts import Phrase, quoted_name
 from coder.tools.base import Preview, ToolContext, ToolResult, failed, summed_up
 from coder.tools.paths import Stop, clean, kind_of, shown, size_words, unreachable, why
 from coder.tools.text.diff import Diff, unified
@@ -41,7 +42,7 @@ _PLACES = 6  # of a file whose lines the model is told
 class Change(msgspec.Struct, frozen=True):
     """`path` goes from `before` to `after` (None: not there). `mode`: permission bits, None keeps them.
 
-    A move is two changes: the new path names `moved_from`, the old one `moved_to`.
+    A move is two changes: the new path names `moved_from`, the old one is deleted.
     """
 
     path: Path
@@ -49,7 +50,6 @@ class Change(msgspec.Struct, frozen=True):
     after: bytes | None
     mode: int | None = None
     moved_from: Path | None = None
-    moved_to: Path | None = None
 
     @property
     def operation(self) -> str:
@@ -69,6 +69,23 @@ class Report(msgspec.Struct, frozen=True):
     operation: str
     diff: Diff
     moved_from: str = ""
+    modes: tuple[int | None, int] | None = None  # permission bits before and after, where they change
+
+    @property
+    def planned(self) -> FileChange:
+        """What is asked about, before the change is made."""
+        mode = f"{self.modes[1]:03o}" if self.modes else ""
+        return msgspec.convert({**self.fields, "mode": mode, "binary": self.diff.binary}, FileChange)
+
+    @property
+    def mode_lines(self) -> list[str]:
+        """The change of permission bits as git's diffs tell it."""
+        if self.modes is None:
+            return []
+        before, after = self.modes
+        if before is None:
+            return [f"new file mode 100{after:03o}"]
+        return [f"old mode 100{before:03o}", f"new mode 100{after:03o}"]
 
     @property
     def line(self) -> str:
@@ -209,7 +226,7 @@ def _tell_undo(changes: list[Change], context: ToolContext) -> None:
 def _make(changes: list[Change], context: ToolContext) -> None:
     done: list[tuple[Change, int | None, list[Path]]] = []
     for change in changes:
-        bits, made = _bits(change.path), missing_parents(change.path)
+        bits, made = bits_of(change.path), missing_parents(change.path)
         try:
             done.append((change, bits, made))
             exchange_file(change.path, change.before, change.after, change.mode)
@@ -255,7 +272,8 @@ def _changed_meanwhile(change: Change, lost: list[str], context: ToolContext) ->
     return failed(reason, Phrase("tool.changed_since", path=name), path=name, stale=True)
 
 
-def _bits(path: Path) -> int | None:
+def bits_of(path: Path) -> int | None:
+    """The permission bits of the file at `path`; None if there is none."""
     try:
         return stat.S_IMODE(status_of(path).st_mode)
     except OSError:
@@ -278,32 +296,37 @@ def hard_link_note(path: Path) -> str:
 def reports(changes: list[Change], context: ToolContext) -> list[Report]:
     """What is told of each file; the two halves of a move are one."""
     before = {change.path: change.before for change in changes}
+    moved = {change.moved_from for change in changes}
     return [
         _report(change, before.get(change.moved_from) if change.moved_from else change.before, context)
         for change in changes
-        if change.moved_to is None or change.after is not None  # something else has taken its place
+        if change.path not in moved or change.after is not None  # something else has taken its place
     ]
 
 
 def _report(change: Change, before: bytes | None, context: ToolContext) -> Report:
     name = shown(context, change.path)
     old = shown(context, change.moved_from) if change.moved_from else ""
-    return Report(name, change.operation, diff_bytes(before, change.after, old or name, name), old)
+    bits = bits_of(change.moved_from or change.path) if change.mode is not None else None
+    modes = None if change.mode is None or change.mode == bits else (bits, change.mode)
+    return Report(name, change.operation, diff_bytes(before, change.after, old or name, name), old, modes)
 
 
 def diff_bytes(before: bytes | None, after: bytes | None, old: str, new: str) -> Diff:
     """The diff of two contents; binary ones are only said to differ."""
-    old_name = "/dev/null" if before is None else f"a/{old}"
-    new_name = "/dev/null" if after is None else f"b/{new}"
+    old_name = "/dev/null" if before is None else quoted_name(f"a/{old}")
+    new_name = "/dev/null" if after is None else quoted_name(f"b/{new}")
     try:
         texts = clean(load(before or b"").text), clean(load(after or b"").text)
     except NotText:
-        return Diff([f"Binary files {old_name} and {new_name} differ"], 0, 0)
-    diff = unified(*texts, old_name, new_name)
+        same = [] if before == after else [f"Binary files {old_name} and {new_name} differ"]
+        diff = Diff(same, 0, 0, binary=True)
+    else:
+        diff = unified(*texts, old_name, new_name)
     if old != new:
-        renamed = [f"rename from {old}", f"rename to {new}"]
-        return Diff([*renamed, *diff.lines], diff.additions, diff.deletions)
-    if not diff.lines and before != after:
+        renamed = [f"rename from {quoted_name(old)}", f"rename to {quoted_name(new)}"]
+        return msgspec.structs.replace(diff, lines=[*renamed, *diff.lines])
+    if not diff.lines and before != after and not diff.binary:
         note = "(empty file)" if before is None or after is None else "(only line endings or encoding differ)"
         return Diff([f"--- {old_name}", f"+++ {new_name}", note], 0, 0)
     return diff
@@ -317,15 +340,16 @@ def joined(told: list[Report]) -> Diff:
 
 
 def diff_preview(planned: Callable[[], list[Change]], context: ToolContext) -> Preview:
-    """The whole diff for the approval: what is not shown cannot be agreed to."""
+    """The whole diff and every operation for the approval: what is not shown cannot be agreed to."""
     try:
         told = reports(planned(), context)
     except Stop as stop:
         return Preview(stop.result.for_model, fault=stop.result)
-    text = "\n".join(joined(told).lines)
-    if text:
-        return Preview(text, "diff")
-    return Preview("\n".join(report.line for report in told) or "nothing would change")
+    operations = tuple(report.planned for report in told if report.operation != "unchanged")
+    if not operations:
+        return Preview("\n".join(report.line for report in told) or "nothing would change")
+    lines = [line for report in told for line in (*report.mode_lines, *report.diff.lines)]
+    return Preview("\n".join(lines), "diff", operations=operations)
 
 
 def single_result(change: Change, context: ToolContext, note: str = "", **meta: object) -> ToolResult:

@@ -10,6 +10,8 @@ import re
 
 import msgspec
 
+from coder.tools.patching.unified import unquoted
+
 _HUNK = r"@@ -\d+(?:,(\d+))? \+(\d+)(?:,(\d+))? @@"
 NO_NEWLINE = "\\ No newline at end of file"
 
@@ -34,7 +36,7 @@ def hunks(diff: str) -> list[Hunk]:
         line = lines[at]
         at += 1
         if line.startswith("--- ") and at < len(lines) and lines[at].startswith("+++ "):
-            before, after = line[4:], lines[at][4:]
+            before, after = unquoted(line[4:]), unquoted(lines[at][4:])
             at += 1
         elif after and (head := re.match(_HUNK, line)):
             hunk, at = _hunk(lines, at, head, before, after)

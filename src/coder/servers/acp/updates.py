@@ -369,9 +369,9 @@ class Updates:
         else:
             shown |= {"title": question, "kind": "other"}
         if event.subject_kind == "command":  # the real one: the record's has redacted secrets
-            shown["rawInput"] = {**(bounded(call.args) or {}), "command": subject}
+            shown["rawInput"] = {**(call.args or {}), "command": subject}
         elif call.args is not None:
-            shown["rawInput"] = bounded(call.args)
+            shown["rawInput"] = call.args
         return shown
 
     def _because(self, reason: Said) -> str:
@@ -379,7 +379,8 @@ class Updates:
 
     def _subject(self, event: ApprovalRequested, subject: str) -> list[Update]:
         if event.subject_kind == "diff":
-            return diff_blocks(subject, self.root, limit=None)
+            told = [text_block(visible(self.texts.of(one)).text) for one in event.operations]
+            return [*told, *diff_blocks(subject, self.root, limit=None)]
         if event.subject_kind == "command":
             return [text_block(fenced(visible(subject).text, "sh"))]
         return [text_block(visible(subject).text)] if event.call_id else []

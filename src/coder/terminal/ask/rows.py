@@ -45,7 +45,8 @@ def approval_lines(
         question: list[Line] = [[("ask", line)] for line in visible(texts.of(event.subject)).text.split("\n")]
         return [row for line in question for row in wrap(line, width)] if width else question
     told = [one for one in event.reasons if not (isinstance(one, Phrase) and one.key == _SELF_EVIDENT)]
-    remarks = [_reason(reason, texts) for reason in told]
+    remarks: list[Span] = [("strong", visible(texts.of(one)).text) for one in event.operations]
+    remarks += [_reason(reason, texts) for reason in told]
     if event.can_always and event.always_names and not keys:
         names = ", ".join(f"`{visible(name).text}`" for name in event.always_names)
         remarks.append(("", texts.say("approval.remembers", names=names)))

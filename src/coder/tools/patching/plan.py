@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import stat
 from pathlib import Path
 
 import msgspec
@@ -25,6 +24,7 @@ from coder.tools.changes import (
     RECORD_LINES,
     Change,
     apply,
+    bits_of,
     check_seen,
     current,
     diff_preview,
@@ -140,19 +140,28 @@ class _Plan:
             self._update(path, file)
 
     def changes(self) -> list[Change]:
-        moved_from = {new: old for old, new in self._moves.items()}
+        moved_from = self._kept_moves()
         return [
             Change(
                 path,
                 self._before[path],
                 after,
-                self._modes.get(path),
+                self._modes.get(path) if self._modes.get(path) != bits_of(path) else None,
                 moved_from=moved_from.get(path),
-                moved_to=self._moves.get(path),
             )
             for path, after in self._after.items()
             if after is not None or self._before[path] is not None
         ]
+
+    def _kept_moves(self) -> dict[Path, Path]:
+        """Sources by target. A file that was deleted after its move, or replaced one that is gone, counts as
+        one file deleted and another with a new content."""
+        there = [old for old in self._moves if self._before[old] is not None and self._moves[old] != old]
+        kept = {self._moves[old]: old for old in there if self._after.get(self._moves[old]) is not None}
+        while lost := [new for new in kept if self._before.get(new) is not None and new not in kept.values()]:
+            for new in lost:
+                del kept[new]
+        return kept
 
     def _path(self, file: FilePatch) -> Path:
         """The file meant; where a diff gives two names, the one that is there."""
@@ -249,12 +258,12 @@ class _Plan:
 
     def _move(self, path: Path, target: Path) -> None:
         """A file that this patch has already moved keeps its original source and permission bits."""
-        bits = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o644
+        bits = bits_of(path) or 0o644
         source = next((old for old, new in self._moves.items() if new == path), path)
         self._moves[source] = target
         self._modes[target] = self._modes.pop(path, bits)
 
 
 def _executable(path: Path, wanted: bool) -> int:
-    bits = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o644
+    bits = bits_of(path) or 0o644
     return bits | (bits & 0o444) >> 2 if wanted else bits & ~0o111

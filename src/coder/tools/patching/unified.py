@@ -94,9 +94,9 @@ def _extended(line: str, header: _Header) -> None:
     if not header.git:
         return
     if line.startswith("rename from "):
-        header.rename_from = _unquoted(line[12:])
+        header.rename_from = unquoted(line[12:])
     elif line.startswith("rename to "):
-        header.rename_to = _unquoted(line[10:])
+        header.rename_to = unquoted(line[10:])
     elif line.startswith(("new file mode ", "new mode ")):
         mode = line.rpartition(" ")[2]
         if mode.startswith("12"):
@@ -197,7 +197,7 @@ def _git_names(text: str) -> tuple[str, str]:
     """The two names of a `diff --git` line; needed where no `---` line follows."""
     if text.startswith('"'):
         quoted = re.findall(r'"(?:[^"\\]|\\.)*"|\S+', text)
-        return (_unquoted(quoted[0]), _unquoted(quoted[1])) if len(quoted) == 2 else ("", "")
+        return (unquoted(quoted[0]), unquoted(quoted[1])) if len(quoted) == 2 else ("", "")
     half = len(text) // 2
     if text[half : half + 1] == " " and text[:half].partition("/")[2] == text[half + 1 :].partition("/")[2]:
         return text[:half], text[half + 1 :]
@@ -208,11 +208,11 @@ def _git_names(text: str) -> tuple[str, str]:
 def _name(text: str) -> str:
     """A name as `---` and `+++` give it: quoted, or up to a tab and a date."""
     if text.startswith('"'):
-        return _unquoted(text.strip())
+        return unquoted(text.strip())
     return text.partition("\t")[0].rstrip()
 
 
-def _unquoted(text: str) -> str:
+def unquoted(text: str) -> str:
     """git's C-style quoting undone."""
     text = text.strip()
     if len(text) < 2 or text[0] != '"' or text[-1] != '"':

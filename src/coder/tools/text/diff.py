@@ -29,6 +29,7 @@ class Diff(msgspec.Struct, frozen=True):
     additions: int
     deletions: int
     places: list[int] = []
+    binary: bool = False
 
     def text(self, limit: int) -> str:
         """At most `limit` lines, each of bounded length, with a note for the rest."""
