@@ -120,7 +120,9 @@ async def _coder(
             _idle(server.pid)
             named = Named(model, server.gguf.stem)
             clock = clock_of(server.pid)
-            one = await run_task(task, named, seconds, Texts("en"), tools=variant.tools, clock=clock)
+            one = await run_task(
+                task, named, seconds, Texts("en"), person={}, tools=variant.tools, clock=clock
+            )
             yield _outcome(task, one.why, one.steps, one.usage.total, one.seconds)
     finally:
         await model.close()
@@ -179,7 +181,7 @@ async def _tried(child: subprocess.Popen[str], task: Task, seconds: float) -> Ou
     The task's directory is inside another that it may write to as well: what it does outside is seen.
     """
     with laid_out(task) as directory:
-        environ, _ = surroundings(task, directory.parent)
+        environ, _ = surroundings(task, directory.parent, {})
         assert child.stdin is not None
         asked = {"ask": task.ask, "directory": str(directory), "seconds": seconds}
         print(json.dumps(asked), file=child.stdin, flush=True)

@@ -11,14 +11,13 @@ from collections.abc import Mapping
 from contextlib import closing, suppress
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from coder.cli.args import Parser, positive
 from coder.cli.common import options_from, parser_for
 from coder.cli.errors import Exit, UsageError
-from coder.config.layers import merged
 from coder.config.provider import KNOWN
 from coder.config.schema import OPERATING_MODES, PRESETS, Config, price_of
 from coder.engine.setup import Options, Settings, provider_of, read_settings
@@ -240,11 +239,7 @@ def _secrets(tasks: TaskFile, options: Options, settings: Settings) -> Secrets:
     for known in KNOWN:
         names |= {known.key_variable, known.base_variable, known.model_variable}
     environ: Mapping[str, str] = options.environ
-    config: dict[str, Any] = {}
-    for source in settings.loaded.sources:
-        if source.origin in ("home", "file"):
-            config = merged(config, source.settings)
-    files, config = files_of(environ, settings.home, config)
+    files, config = files_of(environ, settings.home, settings.loaded.of_person)
     return Secrets(
         provider={name: environ[name] for name in sorted(names) if name in environ},
         named={name: environ[name] for name in tasks.variables if name in environ},

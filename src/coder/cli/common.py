@@ -1,12 +1,16 @@
-"""Shared by subcommands that start no session."""
+"""Shared by subcommands."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import shutil
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from coder.cli.args import Parser, add_directory_options
 from coder.cli.errors import UsageError
@@ -51,6 +55,25 @@ def session_named(store: SessionStore, name: str) -> str:
     if len(found) > 1:
         raise UsageError("session.ambiguous", id=name, n=len(found), ids=", ".join(map(flat, found[:5])))
     return found[0]
+
+
+def throwaway_environment(place: Path, person: Mapping[str, Any]) -> dict[str, str]:
+    """The environment of a session in a throw-away directory: `$CODER_HOME` is in `place`, with the person's
+    own settings but those of a model and its tools, and `python3` is this interpreter."""
+    home, programs = place / "home", place / "bin"
+    home.mkdir(parents=True, mode=0o700)
+    programs.mkdir()
+    (programs / "python3").symlink_to(sys.executable)
+    kept = {name: value for name, value in person.items() if name not in _NOT_IN_THROWAWAY}
+    kept["permission"] = {**kept.get("permission", {}), "preset": "balanced"}  # its files are ours
+    (home / "config.json").write_bytes(msgspec.json.encode(kept))
+    environ = {name: value for name, value in os.environ.items() if "API_KEY" not in name}
+    environ = {name: value for name, value in environ.items() if "BASE_URL" not in name}
+    path = f"{programs}:{environ.get('PATH', os.defpath)}"
+    return {**environ, "PATH": path, "CODER_HOME": str(home), "CODER_MODEL": ""}
+
+
+_NOT_IN_THROWAWAY = ("provider", "routing", "mcp", "skills")
 
 
 def columns(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -15,11 +15,13 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from coder.cli.common import parser_for
+from coder.cli.common import parser_for, throwaway_environment
 from coder.cli.demo_script import CHECK, LIVE_CONFIG, PROJECT, QUESTION, SCRIPT
 from coder.cli.errors import Exit, UsageError, fitted
 from coder.cli.once import TextOutput, watch
+from coder.config import shown
 from coder.config.load import home_directory
+from coder.config.load import read_settings as read_file
 from coder.config.models import FETCHED, NAME, PREFIX, SIZE, gguf_of, is_fetched
 from coder.engine.engine import Engine
 from coder.engine.setup import Options, open_agent, provider_of, read_settings
@@ -136,14 +138,7 @@ def lay_out(directory: Path) -> None:
 
 
 def environment(directory: Path, url: str = "") -> dict[str, str]:
-    """Without the person's settings; `python3` is this interpreter."""
-    path = f"{directory / '.coder' / 'bin'}:{os.environ.get('PATH', os.defpath)}"
-    python = directory / ".coder" / "bin" / "python3"
-    python.parent.mkdir(exist_ok=True)
-    python.symlink_to(sys.executable)
-    kept = {
-        name: value for name, value in os.environ.items() if "API_KEY" not in name and "BASE_URL" not in name
-    }
-    home = str(directory / ".coder" / "home")
-    kept |= {"PATH": path, "CODER_HOME": home}
+    """Of a session in `directory`, with the scripted model at `url`."""
+    file = home_directory(os.environ) / "config.json"
+    kept = throwaway_environment(directory / ".coder", read_file(file, shown(str(file))) or {})
     return {**kept, "CODER_BASE_URL": url, "CODER_MODEL": "scripted"} if url else kept

@@ -140,7 +140,8 @@ async def _tried(
     outcomes: list[Outcome] = []
     try:
         for at, task in enumerate(tasks, 1):
-            outcome = await run_task(task, named, seconds, settings.texts, tools=variant.tools)
+            person = settings.loaded.of_person
+            outcome = await run_task(task, named, seconds, settings.texts, person=person, tools=variant.tools)
             if named.fault is not None:
                 if named.fault.kind in _HOPELESS:
                     raise named.fault

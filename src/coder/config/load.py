@@ -57,6 +57,15 @@ class Loaded(msgspec.Struct, frozen=True):
     sources: list[Source] = []
     relevant: dict[str, Any] = {}
 
+    @property
+    def of_person(self) -> Settings:
+        """The settings of the person's own files, for sessions with another `$CODER_HOME`."""
+        own: Settings = {}
+        for source in self.sources:
+            if source.origin in ("home", "file"):
+                own = merged(own, source.settings)
+        return own
+
     def origin_of(self, key: str) -> str:
         """The label of the layer that set a dotted key; empty for a default."""
         path = tuple(key.split("."))

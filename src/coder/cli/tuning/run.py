@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import re
 import shutil
-import sys
 import tempfile
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
@@ -16,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from coder.cli.common import throwaway_environment
 from coder.cli.tuning.tasks import UNITTEST, Task
 from coder.config.schema import ToolSet
 from coder.engine.sdk import create_agent_session
@@ -118,12 +117,14 @@ async def run_task(
     seconds: float,
     texts: Texts,
     *,
+    person: Mapping[str, Any],
     tools: ToolSet = "all",
     clock: Callable[[], float] = time.monotonic,
 ) -> Outcome:
-    """Never longer than `seconds` by `clock`, which goes no faster than time does."""
+    """`person`: their settings, which hold here too. Never longer than `seconds` by `clock`, which goes no
+    faster than time does."""
     with laid_out(task) as directory:
-        environ, config = surroundings(task, directory.parent, tools)
+        environ, config = surroundings(task, directory.parent, person, tools)
         began = clock()
         session = create_agent_session(
             cwd=directory, mode="yolo", model=model, environ=environ, config_file=config, max_steps=MOST_STEPS
@@ -178,22 +179,16 @@ def _reason(output: str) -> str:
     return last[:120]
 
 
-def surroundings(task: Task, place: Path, tools: ToolSet = "all") -> tuple[dict[str, str], Path]:
-    """Without the person's settings; `python3` is this interpreter. `tools`: as kept for a model."""
-    programs = place / "bin"
-    programs.mkdir()
-    (programs / "python3").symlink_to(sys.executable)
-    kept = {
-        name: value for name, value in os.environ.items() if "API_KEY" not in name and "BASE_URL" not in name
-    }
-    kept.pop("CODER_MODEL", None)
+def surroundings(
+    task: Task, place: Path, person: Mapping[str, Any], tools: ToolSet = "all"
+) -> tuple[dict[str, str], Path]:
+    """A session's environment, and the file with the task's settings. `tools`: as kept for a model."""
     workflow: dict[str, Any] = {
         "verify_commands": [task.test] if task.test else [],
         "verify_allow": [UNITTEST],
+        "auto_verify_after_edit": bool(task.test),
     }
     config = place / "config.json"
-    workflow["auto_verify_after_edit"] = bool(task.test)
     own = {"models": {OWN_MODEL: {"tools": tools}}}
     config.write_bytes(msgspec.json.encode({"workflow": workflow, "provider": own}))
-    path = f"{programs}:{os.environ.get('PATH', os.defpath)}"
-    return {**kept, "PATH": path, "CODER_HOME": str(place / "home")}, config
+    return throwaway_environment(place, person), config

@@ -13,7 +13,7 @@ import msgspec
 
 from coder.policy.sandbox.mounts import aliases
 from coder.policy.scratch import TEMP, scratch_of
-from coder.policy.secrets.home import further_homes, secrets_in
+from coder.policy.secrets.home import further_homes, own_directories, secrets_in
 
 _CLOSED: list[str] = []
 _OPEN: list[Path] = []
@@ -88,9 +88,9 @@ def _granted(writable: Iterable[str], root: str, person: str) -> Iterator[str]:
 
 
 def _hidden(person: str, own: str, kept: set[str]) -> list[str]:
-    named = [*secrets_in(person), own, *_CLOSED]
-    for home, theirs in further_homes().items():
-        named += [*secrets_in(home), theirs]
+    named = [*secrets_in(person), own, *own_directories(), *_CLOSED]
+    for home in further_homes():
+        named += secrets_in(home)
     real = dict.fromkeys(os.path.realpath(path) for path in named if os.path.lexists(path))
     real.update(dict.fromkeys(aliases(list(real))))
     return [path for path in real if path not in kept and path != "/" and os.path.exists(path)]

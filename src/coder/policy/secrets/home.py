@@ -5,8 +5,11 @@ Missing paths are skipped, so listing too many costs nothing.
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Iterable, Mapping
+import pwd
+from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 
 _TABLE = """
@@ -74,9 +77,26 @@ def close_home(person: str, own: str) -> None:
     _FURTHER[os.path.realpath(person)] = os.path.realpath(own)
 
 
-def further_homes() -> Mapping[str, str]:
-    """Homes that are closed beside `$HOME`, each with coder's own directory."""
+def further_homes() -> Iterable[str]:
+    """Homes that are closed beside `$HOME`."""
     return _FURTHER
+
+
+def own_directories() -> list[str]:
+    """Coder's own directories, with keys and tokens: those of this process and its account, whatever home a
+    session was given, and those of further homes."""
+    named = _own_directories(os.environ.get("HOME", ""), os.environ.get("CODER_HOME", ""))
+    return [*named, *_FURTHER.values()]
+
+
+@lru_cache(maxsize=8)
+def _own_directories(home: str, named: str) -> list[str]:
+    homes = [home]
+    with contextlib.suppress(KeyError):  # a container's user may have no account
+        homes.append(pwd.getpwuid(os.getuid()).pw_dir)
+    found = [f"{one}/.coder" for one in homes if one.startswith("/")]
+    found += [os.path.expanduser(named)] if named else []  # noqa: PTH111 - raises nothing
+    return list(dict.fromkeys(map(os.path.realpath, found)))
 
 
 def secrets_in(home: str) -> list[str]:
@@ -89,13 +109,14 @@ def secrets_in(home: str) -> list[str]:
 
 
 def closed_inside(root: str, person: str, own: str) -> list[str]:
-    """The places for secrets of the home `person`, and coder's own directory, that lie inside `root` or
+    """The places for secrets of the home `person`, and coder's own directories, that lie inside `root` or
     would: as a rule none. Where one is a link, what it leads to is such a place too."""
     home = os.path.realpath(person).rstrip("/") if person else ""
     named = (
         [(f"{home}/{name}", f"{home}/{name.partition('/')[0]}") for name in HOME_SECRETS] if person else []
     )
     paths = [own, os.path.realpath(own)] if own else []
+    paths += own_directories()
     for path, top in named:
         paths.append(path)
         if Path(path).is_symlink() or Path(top).is_symlink():

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from coder.policy.programs import names
 from coder.policy.programs.flags import Flags, check_flags
-from coder.policy.secrets.home import further_homes, names_home_secret
+from coder.policy.secrets.home import further_homes, names_home_secret, own_directories
 from coder.policy.shell.directories import WorkingDirectories
 from coder.policy.shell.words import Word
 
@@ -116,7 +116,7 @@ def _resolved(text: str, places: WorkingDirectories) -> list[str]:
 
 def _is_secret(paths: list[str], places: WorkingDirectories) -> bool:
     """Applies even where the workspace is the home directory, or contains keys."""
-    own = tuple(f"{directory}/" for directory in further_homes().values())
+    own = tuple(f"{path}/" for path in own_directories() if not f"{places.real_root}/".startswith(f"{path}/"))
     if any(f"{path}/".startswith(own) for path in paths):
         return True
     return any(names_home_secret(paths, places.real(Path(home))) for home in _homes())
