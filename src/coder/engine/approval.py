@@ -20,7 +20,7 @@ from coder.protocol.events import ApprovalRequested, ApprovalResolved, Notice
 from coder.protocol.messages import ToolCall, tool_call
 from coder.protocol.ops import ApprovalReply
 from coder.texts import Joined, Phrase, Said, one_line
-from coder.tools.base import Preview, Tool, ToolResult, denied, failed, is_mcp
+from coder.tools.base import Approved, Preview, Tool, ToolResult, denied, failed, is_mcp
 from coder.tools.patch import Patch
 from coder.tools.text.hunks import diff_of, hunks_of, renumbered
 
@@ -146,7 +146,8 @@ async def ask_person(
     args: Mapping[str, Any],
     ruling: Ruling,
 ) -> ToolResult | None:
-    """None where the call may run, else its result: the refusal, or what the person took of a change.
+    """None where the call may run, as `context.approved` says; else its result: the refusal, or what the
+    person took of a change. Raises `Unapproved` if the files of an amended change are not as they were shown.
 
     A cancel while waiting cancels the turn; it is not a `no`.
     """
@@ -163,6 +164,7 @@ async def ask_person(
     )
     if approval.auto_approve_ask or not approval.interactive:
         session.log.append(replace(asked, answer="auto"))
+        session.context.approved = Approved()
         return None
     if not agent.front.can_ask:
         session.log.append(replace(asked, answer="no", because="no terminal"))
@@ -181,6 +183,7 @@ async def ask_person(
     if reply.answer != "no":
         if remote := _remote(tool):
             remote.accept()
+        session.context.approved = Approved(preview.changes, amended=bool(reply.amended))
         if not reply.amended:
             return None
         return await _apply_amended(session, tool, preview, reply)
@@ -292,7 +295,8 @@ async def _apply_amended(session: Session, tool: Tool, preview: Preview, reply: 
         return failed("the person answered with an amended diff, but this call changes no files by a diff")
     if session.agent.mode == "plan":
         return failed("nothing was applied: plan mode is on and changes no files")
-    if strange := sorted(set(Patch.paths(patch)) - set(Patch.paths({"patch": preview.subject}))):
+    known = {name for change in preview.operations for name in (change.path, change.moved_from)}
+    if strange := sorted(set(Patch.paths(patch)) - known):
         return failed(f"nothing was applied: the amended diff names other files: {', '.join(strange)}")
     result = await Patch().run(patch, session.context, lambda _text: None)
     applied = diff_of(renumbered(hunks_of(reply.amended))) or reply.amended
