@@ -20,7 +20,8 @@ from coder.tools.registry import built_in_tools
 # Written from the contract, not from the code. Columns: strict, balanced, auto-edit, yolo.
 TABLE = {
     "read list glob grep todoread todowrite skill": "allow allow allow allow",
-    "write edit patch save_memory": "deny ask allow allow",
+    "write edit patch": "deny ask allow allow",
+    "save_memory": "deny ask ask allow",
     "bash-looking": "deny allow allow allow",
     "bash-doing": "deny ask ask allow",
     "fetch task mcp__s__search unheard_of": "deny ask ask allow",

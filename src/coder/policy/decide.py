@@ -17,11 +17,13 @@ from coder.tools.registry import built_in, built_in_tools
 _STRICTEST: tuple[Decision, ...] = ("deny", "ask", "allow")
 _LEAVE_PLAN = Phrase("policy.plan.leave")
 _READ_ONLY = "runs, read-only"  # the row of a `runs` tool whose command is known to be read-only
+_MEMORY = "edits, of no named file"  # the row of memory, which reaches other sessions and projects
 
 # The presets, by kind of tool, in the order of `PRESETS`.
 _ROWS: dict[str, tuple[Decision, Decision, Decision, Decision]] = {
     "looks": ("allow", "allow", "allow", "allow"),
     "edits": ("deny", "ask", "allow", "allow"),
+    _MEMORY: ("deny", "ask", "ask", "allow"),
     _READ_ONLY: ("deny", "allow", "allow", "allow"),
     "runs": ("deny", "ask", "ask", "allow"),
     "reaches": ("deny", "ask", "ask", "allow"),
@@ -31,7 +33,7 @@ _ROWS: dict[str, tuple[Decision, Decision, Decision, Decision]] = {
 
 def preset_gives(preset: Preset, tool: str) -> Decision:
     """The preset's cell for a tool; a command counts as not read-only."""
-    return _cell(built_in(tool).kind, preset)
+    return _cell(_row(tool, built_in(tool).kind), preset)
 
 
 def decide(
@@ -64,14 +66,15 @@ def decide(
     if former_name not in ("", tool):
         by_pattern = not any(name in (overrides or {}) for name in names)
         former = _override([former_name], overrides or {}, patterns=by_pattern)
-        overridden = _tightened(overridden, former, _cell(kind, preset))
+        overridden = _tightened(overridden, former, _cell(_row(tool, kind), preset))
     if kind == "runs":
         return _decide_command(tool, preset, mode, overridden, shell, allowlist, verifying)
     if explores and all((overrides or {}).get(reader, "allow") == "allow" for reader in _readers()):
         kind = "looks"
-    decision = overridden or _cell(kind, preset)
+    row = _row(tool, kind)
+    decision = overridden or _cell(row, preset)
     if decision == "deny":
-        return _denied_by(tool, kind, preset, overridden)
+        return _denied_by(tool, row, preset, overridden)
     if tool == "skill" and decision == "ask":  # loading one never prompts
         return Ruling("allow", [Phrase("policy.skill")])
     if mode == "plan" and kind in ("edits", "unknown"):  # subagents inherit plan mode
@@ -122,6 +125,10 @@ def _override(names: list[str], overrides: Mapping[str, Decision], *, patterns: 
 def _tightened(overridden: Decision | None, former: Decision | None, cell: Decision) -> Decision | None:
     stricter = former is not None and _STRICTEST.index(former) < _STRICTEST.index(overridden or cell)
     return former if stricter else overridden
+
+
+def _row(tool: str, kind: str) -> str:
+    return _MEMORY if kind == "edits" and not built_in(tool).touches else kind
 
 
 def _cell(row: str, preset: Preset) -> Decision:
