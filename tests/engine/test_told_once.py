@@ -267,9 +267,9 @@ def test_a_line_is_judged_once_a_call(project: Project, monkeypatch: pytest.Monk
     judged: list[str] = []
     real = shell.judge
 
-    def counted(line: str, cwd: Path) -> ShellVerdict:
+    def counted(line: str, cwd: Path, **options: Any) -> ShellVerdict:
         judged.append(line)
-        return real(line, cwd)
+        return real(line, cwd, **options)
 
     monkeypatch.setattr(shell, "judge", counted)
     call = {"calls": [{"name": "bash", "arguments": {"command": "ls"}}]}

@@ -154,6 +154,9 @@ async def ask_person(
     agent = session.agent
     approval = agent.config.approval
     preview = tool.preview(args, session.context)
+    steering = _steering(tool, preview, session)
+    if steering is not None and steering not in ruling.reasons:
+        ruling = replace(ruling, reasons=[*ruling.reasons, steering])
     redact = session.redactor.redact
     asked = entries.Approval(
         approval_id=os.urandom(4).hex(),
@@ -168,7 +171,8 @@ async def ask_person(
         return None
     if not agent.front.can_ask:
         session.log.append(replace(asked, answer="no", because="no terminal"))
-        return _nobody_to_ask(session, call, tool, args, ruling)
+        flag = _flag_that_helps(session, tool, args) if steering is None else Phrase("approval.setting")
+        return _nobody_to_ask(session, call, flag, ruling)
     if preview.fault is not None:  # do not ask about what cannot work
         return preview.fault
     session.log.append(asked)
@@ -190,6 +194,15 @@ async def ask_person(
     # A reason is the person's next word: the model is to act on it, not to give the matter up.
     reason = f": {reply.reason}\nGo on as the person says here." if reply.reason else ""
     return denied(f"the person refused this call{reason}", summary=Phrase("approval.refused"))
+
+
+def _steering(tool: Tool, preview: Preview, session: Session) -> Phrase | None:
+    """Why this change is always asked about, if it is. Memory has its own row in the presets."""
+    if not preview.changes or not tool.edits_files():
+        return None
+    from coder.tools.changes import steering_reason
+
+    return steering_reason(preview.changes, session.context)
 
 
 async def ask_to_go_on(session: Session, question: Sequence[Phrase], *, can_always: bool = True) -> str:
@@ -267,11 +280,9 @@ def _flag_that_helps(session: Session, tool: Tool, args: Mapping[str, Any]) -> S
     return Phrase("approval.setting")
 
 
-def _nobody_to_ask(
-    session: Session, call: ToolCall, tool: Tool, args: Mapping[str, Any], ruling: Ruling
-) -> ToolResult:
+def _nobody_to_ask(session: Session, call: ToolCall, flag: Said, ruling: Ruling) -> ToolResult:
     agent = session.agent
-    hint = Phrase("approval.nobody", tool=call.name, flag=_flag_that_helps(session, tool, args))
+    hint = Phrase("approval.nobody", tool=call.name, flag=flag)
     if session.turn is None or hint not in session.turn.hints:  # once a turn
         agent.emit(Notice(hint, "warning"))
     if session.turn is not None:

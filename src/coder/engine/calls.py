@@ -274,8 +274,9 @@ async def _run_as_approved(
         if ruling.decision == "deny":
             return _forbidden(ruling), False
         try:
-            if ruling.decision == "ask":
-                ruling = msgspec.structs.replace(ruling, reasons=[*again[-1:], *ruling.reasons])
+            if again or ruling.decision == "ask":
+                before = ruling.reasons if ruling.decision == "ask" else []
+                ruling = msgspec.structs.replace(ruling, decision="ask", reasons=[*again[-1:], *before])
                 answer = await _asked(session, turn, job, tool, given, ruling)
                 if answer is not None:  # refused, or the person took a part of the change, which is done
                     return answer, answer.ok

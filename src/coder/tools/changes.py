@@ -21,7 +21,7 @@ from coder.process.output import PRIVATE_KEY_MARKER
 from coder.protocol.events import FileChange
 from coder.texts import Phrase, quoted_name
 from coder.tools.base import Preview, ToolContext, ToolResult, Unapproved, failed, summed_up
-from coder.tools.paths import Stop, clean, kind_of, shown, size_words, unreachable, why
+from coder.tools.paths import Stop, clean, kind_of, shown, size_words, steers, unreachable, why
 from coder.tools.text.diff import Diff, unified
 from coder.tools.text.file import NotText, load
 
@@ -198,6 +198,8 @@ def apply(changes: list[Change], context: ToolContext, *, all_known: bool = Fals
     """
     changes = [change for change in changes if change.operation != "unchanged"]
     require_approved(changes, context)
+    if context.approved is None and (reason := steering_reason(changes, context)) is not None:
+        raise Unapproved(reason)
     files = context.files
     with lock_directories(change.path for change in changes):
         _tell_undo(changes, context)
@@ -217,6 +219,13 @@ def require_approved(changes: list[Change], context: ToolContext) -> None:
     if context.approved is not None and not context.approved.covers(changes):
         names = ", ".join(quoted_name(shown(context, change.path)) for change in changes)
         raise Unapproved(Phrase("approval.changed_since", paths=names))
+
+
+def steering_reason(changes: Sequence[Change], context: ToolContext) -> Phrase | None:
+    """Why a person is always asked about these: they tell agents what to do."""
+    root = context.workspace.root
+    names = [shown(context, change.path) for change in changes if steers(root, change.path)]
+    return Phrase("policy.steering", paths=", ".join(map(quoted_name, names))) if names else None
 
 
 def _tell_undo(changes: list[Change], context: ToolContext) -> None:

@@ -45,6 +45,8 @@ _RUN_OPTIONS = names(
     --makefile --require --import --loader --preload --app --post-renderer --kubeconfig --chdir -chdir
     """
 )
+# Programs that write what they are given as operands or by common options.
+_WRITERS = names("tee cp install ln touch truncate rsync sed patch perl ed ex awk gawk curl wget tar unzip")
 _FIRST_DIRECTORY = re.compile(r"\s*cd ((?!-)[\w./+@:,=-]+) && ")
 
 
@@ -148,9 +150,8 @@ class _Judge:
             if any(looks_private(word, self._places) for word in simple.words):
                 finding.refuse(Phrase("policy.why.private"), opaque=True)
             self._command(simple.words, finding, fed=simple.fed)
-            # `always tee` must not cover git's hooks or coder's own settings.
-            if finding.rule and any(self._places.protected(word.text) for word in simple.words[1:]):
-                finding.opaque = True
+            if finding.rule:
+                self._check_steering(simple.words, finding)
         listed = bool(simple.words) and is_listed(_program(simple.words[0].text))
         name = name_of(simple.words, listed=listed, inside=self._places.inside)
         by_directory = depends_on_directory(simple.words, listed=listed)
@@ -163,6 +164,14 @@ class _Judge:
             risks=finding.risks,
             guarded=finding.guarded,
         )
+
+    def _check_steering(self, words: list[Word], finding: _Finding) -> None:
+        """`always tee` must not cover git's hooks, coder's own settings or an agent's instructions."""
+        named = next((word.text for word in words[1:] if self._places.protected(word.text)), None)
+        if named is not None:
+            finding.opaque = True
+            if any(base_name(word.text) in _WRITERS for word in words):
+                finding.risks.append(Phrase("policy.risk.steering", path=named))
 
     def _assigns(
         self, assigns: list[tuple[str, Word]], words: list[Word], finding: _Finding, *, exported: bool
