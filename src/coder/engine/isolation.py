@@ -22,6 +22,7 @@ from coder.engine.verify.run import saw_shell_changes
 from coder.fs.atomic import write_atomically
 from coder.policy.check_lines import checks_in
 from coder.policy.sandbox.ladder import Sandbox, SandboxLevel, probe
+from coder.policy.sandbox.places import LineAccess
 from coder.policy.verification import may_run, with_project_tools
 from coder.protocol.events import AnyEvent, Notice
 from coder.record.undo.shell import ShellChanges, ShellUndo
@@ -62,7 +63,9 @@ async def run_command(
     if context is None:
         return failed(_CHANGED)
     settings = approved and "git" in line and not (sandbox and sandbox.plan) and sets_git(session, line)
-    context.wrap_command = list if sandbox is None else partial(sandbox.wrap, git_settings=settings)
+    context.wrap_command = (
+        list if sandbox is None else partial(sandbox.wrap, access=LineAccess(git_settings=settings))
+    )
     run = partial(tool.run, args, context, on_output)
     # A command that cannot write changed nothing: a change meanwhile is the person's.
     held = sandbox is not None and sandbox.plan and sandbox.level.rung != "none"
@@ -180,6 +183,8 @@ def _new_sandbox(session: Session, level: SandboxLevel, *, plan: bool, kind: typ
         network=settings.network,
         plan=plan,
         environment=agent.place.environment,
+        records=[agent.place.store.history, agent.place.store.sessions],
+        caches=True,
     )
 
 
