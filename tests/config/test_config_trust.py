@@ -321,3 +321,31 @@ def test_loading_with_the_remembered_trust(place: Place) -> None:
     assert now() == ("trusted", "auto-edit")
     place.project({"permission": {"preset": "yolo"}})
     assert now() == ("changed", "balanced")
+
+
+def test_trust_covers_what_a_hooks_program_holds(place: Place) -> None:
+    hook = {"type": "command", "command": 'sh "$CLAUDE_PROJECT_DIR/tools/check.sh" --fast'}
+    server = {"command": "node", "args": ["server.js", "--config=deep/c.json"]}
+    place.project(
+        {"hooks": {"PreToolUse": [{"matcher": "bash", "hooks": [hook]}]}, "mcp": {"servers": {"s": server}}}
+    )
+    for name in ("tools/check.sh", "server.js", "deep/c.json", "unrelated.sh"):
+        (place.cwd / name).parent.mkdir(exist_ok=True)
+        (place.cwd / name).write_text("good\n", encoding="utf-8")
+    store = TrustStore(place.home)
+    store.trust(place.cwd, place.load().relevant)
+    assert store.status(place.cwd, place.load().relevant) == "trusted"
+    (place.cwd / "unrelated.sh").write_text("evil\n", encoding="utf-8")
+    assert store.status(place.cwd, place.load().relevant) == "trusted"
+    for name in ("tools/check.sh", "server.js", "deep/c.json"):
+        (place.cwd / name).write_text("evil\n", encoding="utf-8")
+        now = place.load().relevant
+        assert store.status(place.cwd, now) == "changed"
+        assert store.difference(place.cwd, now).changed == [f"files/{name}"]
+        (place.cwd / name).write_text("good\n", encoding="utf-8")
+    outside = place.home.parent / "outside.sh"
+    outside.write_text("x", encoding="utf-8")
+    (place.cwd / "server.js").unlink()
+    (place.cwd / "server.js").symlink_to(outside)  # a link out of the project is not read
+    assert place.load().relevant["files/server.js"] == "unreadable"
+    assert store.status(place.cwd, place.load().relevant) == "changed"

@@ -128,7 +128,7 @@ FETCH = {"name": "fetch", "arguments": {"url": "https://example.com/"}}
         (WRITE, {}, {}, "--mode auto-edit would"),
         (bash("touch x"), {}, {}, "--mode yolo would"),
         (bash("pytest -q"), {}, {}, "--mode auto-edit would"),
-        ({"name": "save_memory", "arguments": {"fact": "x"}}, {}, {}, "--permissions auto-edit would"),
+        ({"name": "save_memory", "arguments": {"fact": "x"}}, {}, {}, "--permissions yolo would"),
         (FETCH, {}, {}, "--permissions yolo would"),
         (FETCH, {}, {"fetch": "ask"}, "the setting approval.auto_approve_ask would"),
         (FETCH, {"mode": "yolo"}, {}, "--permissions yolo would"),
@@ -242,3 +242,11 @@ def test_what_was_left_of_a_change_is_told_numbered_as_it_is_and_kept_in_the_led
     told = server.chats[1]["messages"][-1]["content"]
     assert "@@ -25,6 +25,7 @@" in told
     assert "- of write: Hunk 1 of 2 (a.txt @@ -1,6 +1,7 @@) was refused by the person: three stays" in ledger
+
+
+def test_the_preset_auto_edit_asks_before_it_remembers(project: Project) -> None:
+    """Memory of the home reaches every project."""
+    save = {"name": "save_memory", "arguments": {"fact": "x", "scope": "home"}}
+    with ScriptedServer([{"calls": [save]}, {"text": "done"}]) as server:
+        drive(project, server.url, ["go"], preset="auto-edit")
+    assert not (project.home / ".coder" / "memory.md").exists()

@@ -17,7 +17,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coder.policy.sandbox.bwrap import FILTER_FILE, find_bwrap
+from coder.policy.sandbox.bwrap import FILTER_FILE, find_bwraps
 from coder.policy.sandbox.ladder import Sandbox, SandboxLevel
 from coder.policy.sandbox.launch import SCOPES_FROM, landlock_abi
 from coder.policy.sandbox.probe import trial
@@ -33,20 +33,22 @@ SECRET = "correct horse battery staple"
 
 
 @cache
+def bwrap() -> str:
+    return next(iter(find_bwraps(os.environ["PATH"], "/nonexistent")), "/nonexistent")
+
+
+@cache
 def available() -> list[str]:
     """The rungs that work here; the suite runs inside each."""
     with tempfile.TemporaryDirectory() as directory:
-        rungs = [
-            ("bwrap", SandboxLevel("bwrap", find_bwrap(os.environ["PATH"], "/nonexistent") or "/nonexistent"))
-        ]
+        rungs = [("bwrap", SandboxLevel("bwrap", bwrap()))]
         rungs.append(("landlock", SandboxLevel("landlock")))
         return [name for name, level in rungs if not trial(level, Path(directory), network=False)]
 
 
 def level_of(rung: str) -> SandboxLevel:
     if rung == "bwrap":
-        program = find_bwrap(os.environ["PATH"], "/nonexistent") or ""
-        return SandboxLevel("bwrap", program, filters=True, connects=True)
+        return SandboxLevel("bwrap", bwrap(), filters=True, connects=True, overlays=True)
     return (
         SandboxLevel("landlock", scopes=landlock_abi() >= SCOPES_FROM)
         if rung == "landlock"

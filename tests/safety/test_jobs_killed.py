@@ -151,7 +151,8 @@ def late(child, apart=False):  # the command runs before its supervisor comes to
     return supervise(child, apart)
 launch._supervise = late
 empty = dict.fromkeys(("hidden", "readable", "writable", "devices", "guarded"), [])
-spec = {**empty, "filter": b"", "shut_in": False, "cwd": ".", "temp": "", "path": "", "fresh": ""}
+blank = dict.fromkeys(("temp", "path", "fresh"), "")
+spec = {**empty, **blank, "filter": b"", "shut_in": False, "cwd": ".", "environment": {}}
 launch.run(spec, ["sh", "-c", sys.argv[1]])
 """
 

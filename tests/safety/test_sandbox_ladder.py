@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from box import Box, available, level_of
+from box import Box, available, bwrap, level_of
 
 from coder.policy.sandbox import places
 from coder.policy.sandbox.ladder import Hitch, Sandbox, SandboxLevel, probe
@@ -30,12 +30,34 @@ def fake_bwrap(directory: Path, body: str) -> str:
     return str(directory)
 
 
+@pytest.fixture
+def only_the_system_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine on which the bundled bwrap is not installed."""
+    monkeypatch.setattr("sys.path", [entry for entry in sys.path if "site-packages" not in entry])
+
+
+@pytest.mark.skipif("bwrap" not in RUNGS, reason="no bubblewrap here")
+def test_a_bwrap_of_the_system_without_overlays_gives_way_to_the_bundled_one(tmp_path: Path) -> None:
+    old = f'for word; do case "$word" in --overlay*) exit 1;; esac; done; exec {bwrap()} "$@"'
+    path = fake_bwrap(tmp_path / "bin", old)
+    level = probe(tmp_path, path)
+    assert (level.program, level.overlays) == (bwrap(), True)
+
+
+@pytest.mark.skipif("bwrap" not in RUNGS, reason="no bubblewrap here")
+def test_the_system_s_bwrap_is_used_where_there_is_no_other(tmp_path: Path, only_the_system_s: None) -> None:
+    old = f'for word; do case "$word" in --overlay*) exit 1;; esac; done; exec {bwrap()} "$@"'
+    path = fake_bwrap(tmp_path / "bin", old)
+    level = probe(tmp_path, path)
+    assert (level.rung, level.program, level.overlays) == ("bwrap", f"{path}/bwrap", False)
+
+
 def test_the_strongest_rung_is_found(tmp_path: Path) -> None:
     assert probe(tmp_path).rung == (RUNGS[0] if RUNGS else "none")
 
 
 @pytest.mark.skipif("landlock" not in RUNGS, reason="no Landlock here")
-def test_a_broken_bwrap_is_passed_over_and_named(tmp_path: Path) -> None:
+def test_a_broken_bwrap_is_passed_over_and_named(tmp_path: Path, only_the_system_s: None) -> None:
     path = fake_bwrap(tmp_path / "bin", "echo 'setting up uid map: Permission denied' >&2; exit 1")
     level = probe(tmp_path, path)
     assert level.rung == "landlock"
@@ -43,7 +65,7 @@ def test_a_broken_bwrap_is_passed_over_and_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif("landlock" not in RUNGS, reason="no Landlock here")
-def test_a_bwrap_that_protects_nothing_is_not_believed(tmp_path: Path) -> None:
+def test_a_bwrap_that_protects_nothing_is_not_believed(tmp_path: Path, only_the_system_s: None) -> None:
     body = 'while [ "$1" != -- ]; do shift; done; shift; exec "$@"'
     level = probe(tmp_path, fake_bwrap(tmp_path / "bin", body))
     assert level.rung == "landlock"
@@ -66,7 +88,7 @@ def test_with_no_rung_it_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_without_a_bwrap_that_is_the_reason_in_either_language(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("coder.policy.sandbox.probe.find_bwrap", lambda *_: None)
+    monkeypatch.setattr("coder.policy.sandbox.probe.find_bwraps", lambda *_: [])
     level = probe(tmp_path)
     assert [phrase.text(Texts("en")) for phrase in level.reason][:1] == ["bwrap is not installed"]
     assert [phrase.text(Texts("zh")) for phrase in level.reason][:1] == ["未安装 bwrap"]

@@ -119,7 +119,7 @@ def load(
         config=_converted(settings, PROJECT_FILE),
         ignored=[] if trusted else [one.as_ignored() for one in loose],
         sources=sources,
-        relevant={one.key: one.value for one in loose},
+        relevant={one.key: one.value for one in loose} | (_named_files(cwd, loose) if loose else {}),
     )
 
 
@@ -228,6 +228,12 @@ def _converted(settings: Any, label: str) -> Config:
     from coder.config.explain import refusal
 
     raise refusal(settings, label, said)
+
+
+def _named_files(cwd: Path, loose: list[Loosening]) -> dict[str, str]:
+    from coder.config.loosening import named_files
+
+    return named_files(cwd, loose)
 
 
 def _loosenings(

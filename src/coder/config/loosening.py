@@ -6,6 +6,10 @@ Tightening always applies. Imported only where a project has a configuration.
 
 from __future__ import annotations
 
+import contextlib
+import os
+import re
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -26,6 +30,7 @@ PresetGives = Callable[[Preset, str], Decision]  # a preset's decision for a too
 
 _PRESETS: Final[tuple[Preset, ...]] = get_args(Preset)  # strictest first
 _SANDBOX: Final = ("require", "auto", "off")
+_LARGEST: Final = 64 << 20  # bytes of a file whose content is trusted
 _DECISIONS: Final[tuple[Decision, ...]] = ("deny", "ask", "allow")
 
 
@@ -72,6 +77,45 @@ def loosenings(
         *_other_models(project, person, together, environ),
     ]
     return [Loosening(path=path, reason=reason, value=at(project, path)) for path, reason in paths]
+
+
+def named_files(root: Path, loose: list[Loosening]) -> dict[str, str]:
+    """Digests of the project's files that its hooks, MCP servers and status line run: trust covers what they
+    hold. What these files load in turn is not looked for."""
+    from hashlib import sha256
+
+    from coder.fs.safe_open import read_whole
+
+    base, found = root.resolve(), dict[str, str]()
+    for one in loose:
+        if one.path[0] in ("hooks", "mcp") or one.path == ("ui", "statusline"):
+            for word in sorted({word for text in _strings(one.value) for word in _words(text)}):
+                if (base / word).is_symlink() or (base / word).is_file():
+                    found[f"files/{word}"] = "unreadable"  # a link out of the project, for example
+                    with contextlib.suppress(OSError):
+                        found[f"files/{word}"] = sha256(read_whole(base / word, _LARGEST, base)).hexdigest()
+    return found
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _strings(inner)
+
+
+def _words(text: str) -> Iterator[str]:
+    """The text itself, its shell words, and what follows `=` in them, relative to the project."""
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        words = text.split()
+    for word in (text, *words):
+        for name in (word, word.partition("=")[2]):
+            name = re.sub(r"^\$\{?\w*PROJECT_DIR\}?/", "", name)
+            if name.strip() and "\0" not in name and not name.startswith(("/", "..")):
+                yield os.path.normpath(name)
 
 
 def _loosened_paths(

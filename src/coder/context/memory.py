@@ -10,16 +10,20 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from coder.fs.atomic import replace_file
-from coder.fs.safe_open import open_beneath, real_path
+from coder.fs.atomic import ChangedMeanwhile, exchange_file
+from coder.fs.private import locked_by_directory
+from coder.fs.safe_open import open_file, real_path
 from coder.texts import Phrase
-from coder.tools.base import Journal
 from coder.tools.save_memory import NotSaved, Saved, Scope
+
+if TYPE_CHECKING:
+    from coder.tools.changes import Change
 
 MAX_FACT = 500  # characters; longer text belongs in AGENTS.md or a skill
 MAX_TEXT = 8_000  # characters of one file in the context, about 2,000 tokens in every request
@@ -89,33 +93,47 @@ class Memory:
         held = {fact.text for fact in self.facts()}
         return [text for text in _bullets(block) if text not in held]
 
-    def save(self, fact: str, scope: Scope = "project", journal: Journal | None = None) -> Saved:
-        """Append a fact. Raises `NotSaved` and leaves the file unchanged."""
-        text = _checked(fact)
-        path = self._paths[scope]
+    def planned(self, fact: str, scope: Scope = "project") -> Saved:
+        """What `save` would do. Raises `NotSaved`."""
+        from coder.tools.changes import Change
+
+        text, target = _checked(fact), self._target(scope)
+        held = self._held(scope, target)
+        if _same(text) in map(_same, _bullets(_decoded(held))):
+            return Saved(self._paths[scope], text, None)
+        after = (held or b"") + _appended(_decoded(held), text)
+        mode = 0o600 if held is None and scope == "home" else None
+        return Saved(self._paths[scope], text, Change(target, held, after, mode))
+
+    def save(
+        self, fact: str, scope: Scope = "project", before: Callable[[Change], None] | None = None
+    ) -> Saved:
+        """Append a fact. `before` is called with the change; what it raises keeps the file as it is. Raises
+        `NotSaved`."""
         with self._locked(scope):
-            held = self._read(scope)
-            if _same(text) in map(_same, _bullets(held)):
-                return Saved(path, text, added=False)
-            data = held.encode("utf-8", "surrogateescape") + _appended(held, text)
-            if journal is not None:
-                journal.before_change(path, data)
-            _replace(path, data, None if scope == "project" else 0o600)
-        return Saved(path, text, added=True)
+            planned = self.planned(fact, scope)
+            if planned.change is not None:
+                if before is not None:
+                    before(planned.change)
+                _make(planned.change)
+        return planned
 
     def forget(self, number: int) -> Fact | None:
         """Remove a fact by number; None where there is none. Raises `NotSaved`."""
+        from coder.tools.changes import Change
+
         fact = next((one for one in self.facts() if one.number == number), None)
         if fact is None:
             return None
-        path = self._paths[fact.scope]
         with self._locked(fact.scope):
-            lines = self._read(fact.scope).splitlines(keepends=True)
+            target = self._target(fact.scope)
+            held = self._held(fact.scope, target)
+            lines = _decoded(held).splitlines(keepends=True)
             at = next((i for i, line in enumerate(lines) if _bullet(line) == fact.text), None)
             if at is None:
                 return None
             kept = "".join(lines[:at] + lines[at + 1 :])
-            _replace(path, kept.encode("utf-8", "surrogateescape"), None)
+            _make(Change(target, held, kept.encode("utf-8", "surrogateescape")))
         return fact
 
     def faults(self) -> list[Phrase]:
@@ -140,39 +158,39 @@ class Memory:
 
     @contextlib.contextmanager
     def _locked(self, scope: Scope) -> Iterator[None]:
-        """Hold the lock. Turns OSError into `NotSaved`."""
-        import fcntl
-
-        path = self._paths[scope]
+        """Hold the lock on the directory. Turns OSError into `NotSaved`."""
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            if scope == "project":
-                self._refuse_links(path)
-            # Lock the directory: the file may not exist yet and is replaced atomically.
-            descriptor = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            with locked_by_directory(self._target(scope), make=True):
                 yield
-            finally:
-                os.close(descriptor)
+        except ChangedMeanwhile:
+            raise NotSaved(Phrase("tool.changed_since", path=self._paths[scope])) from None
         except OSError as error:
             why = (error.strerror or str(error)).lower()
-            raise NotSaved(Phrase("context.memory.unwritable", path=path, why=why)) from error
+            raise NotSaved(Phrase("context.memory.unwritable", path=self._paths[scope], why=why)) from error
 
-    def _refuse_links(self, path: Path) -> None:
-        """Never write through a symlink that a project ships."""
-        bound = self._bounds["project"]
-        inside = bound is not None and Path(real_path(path.parent)).is_relative_to(bound)
-        if not inside or path.is_symlink():
+    def _target(self, scope: Scope) -> Path:
+        """The resolved file. A symlink that a project ships is never written through."""
+        path, bound = self._paths[scope], self._bounds[scope]
+        target = Path(real_path(path))
+        if bound is not None and (not target.is_relative_to(bound) or path.is_symlink()):
             raise NotSaved(Phrase("context.memory.link", path=path), refused=True)
+        return target
 
     def _read(self, scope: Scope) -> str:
-        """The file's text; empty where it is absent. Does not block on a FIFO."""
+        """The file's text; empty where it is absent."""
+        bound = self._bounds[scope]
+        real = Path(real_path(self._paths[scope]))
+        if bound is not None and not real.is_relative_to(bound):
+            raise PermissionError(errno.EPERM, "it is a link that leads out of the project")
+        return _decoded(self._held(scope, real))
+
+    def _held(self, scope: Scope, target: Path) -> bytes | None:
+        """The content of the resolved file; None where it is absent. Does not block on a FIFO."""
         path = self._paths[scope]
         try:
-            descriptor = open_beneath(path, self._bounds[scope])
+            descriptor = open_file(target)
         except FileNotFoundError:
-            return ""
+            return None
         try:
             info = os.fstat(descriptor)
             if not stat.S_ISREG(info.st_mode):
@@ -184,7 +202,7 @@ class Memory:
             os.close(descriptor)
         if b"\0" in data:
             raise _Unusable("context.file.binary", path)
-        return data.decode("utf-8", "surrogateescape")
+        return data
 
 
 def note_of(saved: Saved) -> str:
@@ -231,12 +249,15 @@ def _appended(held: str, fact: str) -> bytes:
     return f"{before}- {fact}\n".encode()
 
 
-def _replace(path: Path, data: bytes, mode_if_new: int | None) -> None:
-    """Atomic replace. A read-only file is left alone."""
-    there = path.exists()
-    if there and not os.access(path, os.W_OK):
+def _decoded(held: bytes | None) -> str:
+    return (held or b"").decode("utf-8", "surrogateescape")
+
+
+def _make(change: Change) -> None:
+    """Make the change, unless the file is read-only."""
+    if change.before is not None and not os.access(change.path, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-    replace_file(Path(real_path(path)), data, None if there else mode_if_new)
+    exchange_file(change.path, change.before, change.after, change.mode)
 
 
 def _without_heading(text: str) -> str:

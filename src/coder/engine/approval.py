@@ -20,7 +20,7 @@ from coder.protocol.events import ApprovalRequested, ApprovalResolved, Notice
 from coder.protocol.messages import ToolCall, tool_call
 from coder.protocol.ops import ApprovalReply
 from coder.texts import Joined, Phrase, Said, one_line
-from coder.tools.base import Preview, Tool, ToolResult, denied, failed, is_mcp
+from coder.tools.base import Approved, Preview, Tool, ToolResult, denied, failed, is_mcp
 from coder.tools.patch import Patch
 from coder.tools.text.hunks import diff_of, hunks_of, renumbered
 
@@ -83,11 +83,10 @@ def ruling_of(
 def _may_verify(session: Session, line: str) -> bool:
     """A verification command, unless the person forbade running anything."""
     from coder.engine.verify.words import refused
-    from coder.policy.verification import is_verification
+    from coder.policy.verification import may_run
 
     agent, turn = session.agent, session.turn
-    verifying = is_verification(line, agent.root, agent.config.workflow.verify_allow)
-    if not verifying and not _verdict(session, line).is_check:
+    if not may_run(line, agent.root, agent.config.workflow.verify_allow):
         return False
     return turn is None or not refused(turn.words.said or turn.text)
 
@@ -147,13 +146,17 @@ async def ask_person(
     args: Mapping[str, Any],
     ruling: Ruling,
 ) -> ToolResult | None:
-    """None where the call may run, else its result: the refusal, or what the person took of a change.
+    """None where the call may run, as `context.approved` says; else its result: the refusal, or what the
+    person took of a change. Raises `Unapproved` if the files of an amended change are not as they were shown.
 
     A cancel while waiting cancels the turn; it is not a `no`.
     """
     agent = session.agent
     approval = agent.config.approval
     preview = tool.preview(args, session.context)
+    steering = _steering(tool, preview, session)
+    if steering is not None and steering not in ruling.reasons:
+        ruling = replace(ruling, reasons=[*ruling.reasons, steering])
     redact = session.redactor.redact
     asked = entries.Approval(
         approval_id=os.urandom(4).hex(),
@@ -164,10 +167,12 @@ async def ask_person(
     )
     if approval.auto_approve_ask or not approval.interactive:
         session.log.append(replace(asked, answer="auto"))
+        session.context.approved = Approved()
         return None
     if not agent.front.can_ask:
         session.log.append(replace(asked, answer="no", because="no terminal"))
-        return _nobody_to_ask(session, call, tool, args, ruling)
+        flag = _flag_that_helps(session, tool, args) if steering is None else Phrase("approval.setting")
+        return _nobody_to_ask(session, call, flag, ruling)
     if preview.fault is not None:  # do not ask about what cannot work
         return preview.fault
     session.log.append(asked)
@@ -182,12 +187,22 @@ async def ask_person(
     if reply.answer != "no":
         if remote := _remote(tool):
             remote.accept()
+        session.context.approved = Approved(preview.changes, amended=bool(reply.amended))
         if not reply.amended:
             return None
         return await _apply_amended(session, tool, preview, reply)
     # A reason is the person's next word: the model is to act on it, not to give the matter up.
     reason = f": {reply.reason}\nGo on as the person says here." if reply.reason else ""
     return denied(f"the person refused this call{reason}", summary=Phrase("approval.refused"))
+
+
+def _steering(tool: Tool, preview: Preview, session: Session) -> Phrase | None:
+    """Why this change is always asked about, if it is. Memory has its own row in the presets."""
+    if not preview.changes or not tool.edits_files():
+        return None
+    from coder.tools.changes import steering_reason
+
+    return steering_reason(preview.changes, session.context)
 
 
 async def ask_to_go_on(session: Session, question: Sequence[Phrase], *, can_always: bool = True) -> str:
@@ -265,11 +280,9 @@ def _flag_that_helps(session: Session, tool: Tool, args: Mapping[str, Any]) -> S
     return Phrase("approval.setting")
 
 
-def _nobody_to_ask(
-    session: Session, call: ToolCall, tool: Tool, args: Mapping[str, Any], ruling: Ruling
-) -> ToolResult:
+def _nobody_to_ask(session: Session, call: ToolCall, flag: Said, ruling: Ruling) -> ToolResult:
     agent = session.agent
-    hint = Phrase("approval.nobody", tool=call.name, flag=_flag_that_helps(session, tool, args))
+    hint = Phrase("approval.nobody", tool=call.name, flag=flag)
     if session.turn is None or hint not in session.turn.hints:  # once a turn
         agent.emit(Notice(hint, "warning"))
     if session.turn is not None:
@@ -293,7 +306,8 @@ async def _apply_amended(session: Session, tool: Tool, preview: Preview, reply: 
         return failed("the person answered with an amended diff, but this call changes no files by a diff")
     if session.agent.mode == "plan":
         return failed("nothing was applied: plan mode is on and changes no files")
-    if strange := sorted(set(Patch.paths(patch)) - set(Patch.paths({"patch": preview.subject}))):
+    known = {name for change in preview.operations for name in (change.path, change.moved_from)}
+    if strange := sorted(set(Patch.paths(patch)) - known):
         return failed(f"nothing was applied: the amended diff names other files: {', '.join(strange)}")
     result = await Patch().run(patch, session.context, lambda _text: None)
     applied = diff_of(renumbered(hunks_of(reply.amended))) or reply.amended

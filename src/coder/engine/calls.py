@@ -26,7 +26,7 @@ from coder.protocol.messages import ToolCall, tool_call
 from coder.record.files import RecordError
 from coder.record.turn_so_far import edits_of
 from coder.texts import Fault, Joined, Phrase, one_line
-from coder.tools.base import MCP_CALL, Tool, ToolCancelled, ToolResult, denied, failed, is_mcp
+from coder.tools.base import MCP_CALL, Tool, ToolCancelled, ToolResult, Unapproved, denied, failed, is_mcp
 from coder.tools.calls.arguments import BadArguments, as_object, checked
 from coder.tools.registry import built_in
 
@@ -37,6 +37,7 @@ CANCELLED = "error: cancelled by the person before it finished; what it had done
 NOT_RUN = "error: not run: the person cancelled before this call began"
 # What ends a turn or the program; anything else that a tool raises is its call's error.
 _ENDS = (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit)
+_MOST_ASKED = 3  # questions about one call whose files change while the person decides
 FAULT = "error: not finished: the turn was ended by a fault"
 
 
@@ -53,7 +54,6 @@ class _Job:
         self.result: ToolResult | None = None
         self.begun = 0.0
         self.unasked = True
-        self.check = False  # runs unasked because it is a check
         self.cut = False  # interrupted before it had a result
 
     def take(self, tool: Tool, args: Mapping[str, Any]) -> None:
@@ -242,32 +242,58 @@ async def _judge_and_execute(session: Session, turn: Turn, job: _Job, tool: Tool
         return
     if tool.kind == "runs" and session.agent.config.sandbox.mode != "off":
         await session.agent.sandbox.find()  # the policy depends on it
-    ruling = ruling_of(session, tool, given)
-    if hooked is not None:
-        ruling = hooked.over(ruling)
-    if ruling.decision == "deny":
-        job.result = _forbidden(ruling)
-        return
-    job.check = ruling.check
-    if ruling.decision == "ask":
-        job.result = await _asked(session, turn, job, tool, given, ruling)
-        if job.result is not None and not job.result.ok:
-            return
-    if job.result is None:  # else the person took a part of the change, which is done
-        _show(session, job, "executing")
-        job.begun = time.monotonic()
-        emit, call_id = session.agent.emit, job.call.id
-        with turn.busy(f"{job.call.name} {job.argument}".strip()):
-            job.result = await _execute(
-                session, job, given, lambda text: emit(ToolOutput(call_id=call_id, text=text))
-            )
-    if hooked is not None:
+    try:
+        job.result, ran = await _run_as_approved(session, turn, job, tool, given, hooked)
+    finally:
+        session.context.approved = None
+    if ran and hooked is not None:
         from coder.engine.hooks import after_call
 
         with turn.busy(Phrase("stopped.hook")):
             job.result = await after_call(
                 session, turn, job.call.name, job.call.id, job.args, hooked.told(job.result)
             )
+
+
+async def _run_as_approved(
+    session: Session,
+    turn: Turn,
+    job: _Job,
+    tool: Tool,
+    given: Mapping[str, Any],
+    hooked: CallAnswer | None,
+) -> tuple[ToolResult, bool]:
+    """Ask if the policy wants it, then run: the result, and whether it ran. If the files are not as they were
+    shown, ask again."""
+    again: list[Phrase] = []
+    while len(again) < _MOST_ASKED:
+        session.context.approved = None
+        ruling = ruling_of(session, tool, given)
+        if hooked is not None:
+            ruling = hooked.over(ruling)
+        if ruling.decision == "deny":
+            return _forbidden(ruling), False
+        try:
+            if again or ruling.decision == "ask":
+                before = ruling.reasons if ruling.decision == "ask" else []
+                ruling = msgspec.structs.replace(ruling, decision="ask", reasons=[*again[-1:], *before])
+                answer = await _asked(session, turn, job, tool, given, ruling)
+                if answer is not None:  # refused, or the person took a part of the change, which is done
+                    return answer, answer.ok
+            return await _shown_and_executed(session, turn, job, given), True
+        except Unapproved as changed:
+            again.append(changed.reason)
+    return failed(f"nothing was written: {again[-1]}"), False
+
+
+async def _shown_and_executed(
+    session: Session, turn: Turn, job: _Job, given: Mapping[str, Any]
+) -> ToolResult:
+    _show(session, job, "executing")
+    job.begun = time.monotonic()
+    emit, call_id = session.agent.emit, job.call.id
+    with turn.busy(f"{job.call.name} {job.argument}".strip()):
+        return await _execute(session, job, given, lambda text: emit(ToolOutput(call_id=call_id, text=text)))
 
 
 async def _asked(
@@ -323,9 +349,7 @@ async def _execute(
     if given.get("background"):
         return await start_isolated(session, tool, given, on_output, read_only=read_only)
     approved = not job.unasked and session.agent.can_ask
-    return await run_command(
-        session, tool, given, on_output, read_only=read_only, approved=approved, check=job.check
-    )
+    return await run_command(session, tool, given, on_output, read_only=read_only, approved=approved)
 
 
 def _record(session: Session, turn: Turn, job: _Job, *, waiting: int = 0, cancelled: bool = False) -> None:

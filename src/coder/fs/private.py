@@ -39,9 +39,14 @@ def locked(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def locked_by_directory(path: Path) -> Iterator[None]:
-    """The same with the parent directory as the lock: a lock file would litter a project."""
-    with _flock(os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)):
+def locked_by_directory(path: Path, *, make: bool = False) -> Iterator[None]:
+    """The same with the parent directory of a resolved path as the lock: a lock file would litter a project.
+    `make`: create that directory."""
+    from coder.fs.safe_open import parent_of
+
+    with parent_of(path, make=make) as parent:
+        descriptor = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=parent)
+    with _flock(descriptor):
         _remove_leftovers(path)
         yield
 

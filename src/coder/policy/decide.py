@@ -17,11 +17,13 @@ from coder.tools.registry import built_in, built_in_tools
 _STRICTEST: tuple[Decision, ...] = ("deny", "ask", "allow")
 _LEAVE_PLAN = Phrase("policy.plan.leave")
 _READ_ONLY = "runs, read-only"  # the row of a `runs` tool whose command is known to be read-only
+_MEMORY = "edits, of no named file"  # the row of memory, which reaches other sessions and projects
 
 # The presets, by kind of tool, in the order of `PRESETS`.
 _ROWS: dict[str, tuple[Decision, Decision, Decision, Decision]] = {
     "looks": ("allow", "allow", "allow", "allow"),
     "edits": ("deny", "ask", "allow", "allow"),
+    _MEMORY: ("deny", "ask", "ask", "allow"),
     _READ_ONLY: ("deny", "allow", "allow", "allow"),
     "runs": ("deny", "ask", "ask", "allow"),
     "reaches": ("deny", "ask", "ask", "allow"),
@@ -31,7 +33,7 @@ _ROWS: dict[str, tuple[Decision, Decision, Decision, Decision]] = {
 
 def preset_gives(preset: Preset, tool: str) -> Decision:
     """The preset's cell for a tool; a command counts as not read-only."""
-    return _cell(built_in(tool).kind, preset)
+    return _cell(_row(tool, built_in(tool).kind), preset)
 
 
 def decide(
@@ -54,8 +56,8 @@ def decide(
     sees another; settings may use either. `former_name`: one that the model saw in earlier versions, under
     which rules can still tighten, but allow nothing: it may look like another server's. `own_kind`: what a
     tool of the program that embeds us declares; of names that are not built in nothing is believed otherwise.
-    `explores`: a read-only subagent, allowed where reading is. `verifying`: the line is a check that may run
-    unasked.
+    `explores`: a read-only subagent, allowed where reading is. `verifying`: the line is a known verification
+    command (`policy.verification`).
     """
     known = built_in(tool)
     kind = known.kind if own_kind is None else own_kind
@@ -64,14 +66,15 @@ def decide(
     if former_name not in ("", tool):
         by_pattern = not any(name in (overrides or {}) for name in names)
         former = _override([former_name], overrides or {}, patterns=by_pattern)
-        overridden = _tightened(overridden, former, _cell(kind, preset))
+        overridden = _tightened(overridden, former, _cell(_row(tool, kind), preset))
     if kind == "runs":
         return _decide_command(tool, preset, mode, overridden, shell, allowlist, verifying)
     if explores and all((overrides or {}).get(reader, "allow") == "allow" for reader in _readers()):
         kind = "looks"
-    decision = overridden or _cell(kind, preset)
+    row = _row(tool, kind)
+    decision = overridden or _cell(row, preset)
     if decision == "deny":
-        return _denied_by(tool, kind, preset, overridden)
+        return _denied_by(tool, row, preset, overridden)
     if tool == "skill" and decision == "ask":  # loading one never prompts
         return Ruling("allow", [Phrase("policy.skill")])
     if mode == "plan" and kind in ("edits", "unknown"):  # subagents inherit plan mode
@@ -124,6 +127,10 @@ def _tightened(overridden: Decision | None, former: Decision | None, cell: Decis
     return former if stricter else overridden
 
 
+def _row(tool: str, kind: str) -> str:
+    return _MEMORY if kind == "edits" and not built_in(tool).touches else kind
+
+
 def _cell(row: str, preset: Preset) -> Decision:
     return _ROWS[row][PRESETS.index(preset)]
 
@@ -166,15 +173,13 @@ def _decide_command(
         return _denied_by(tool, row, preset, overridden)
     if mode == "plan" and row == "runs":
         return Ruling("deny", [Phrase("policy.plan", what=what), *_acting_parts(verdict)], hint=_LEAVE_PLAN)
+    if verifying and mode == "auto-edit" and overridden != "ask":  # an explicit `ask` wins
+        return Ruling("allow", [Phrase("policy.verification")])
     reasons = [_reason(what, preset, decision, overridden)]
     if len(verdict.segments) > 1:
         reasons += _acting_parts(verdict)
     if decision == "ask" and not verdict.risks and _covered(verdict, allowlist):
         return Ruling("allow", [Phrase("policy.always")])
-    if verifying and mode == "auto-edit" and decision != "allow" and overridden is None:
-        checks = tuple(dict.fromkeys(check.reason for check in verdict.checks))
-        why = Phrase("policy.check", checks=checks) if verdict.is_check else Phrase("policy.verification")
-        return Ruling("allow", [why], check=True)
     if verdict.risks:
         # Where the policy allows it, only the risks are reasons to ask.
         return Ruling("ask", [*(reasons if decision == "ask" else []), *verdict.risks])

@@ -33,6 +33,16 @@ def private_base() -> Path:
     return base
 
 
+def state_directory(home: Path) -> Path:
+    """Where the sandbox keeps its files: $CODER_HOME, or a private temporary directory if that cannot be
+    written, as in a container whose user owns no home.
+    """
+    above = home
+    while not above.exists() and above != above.parent:
+        above = above.parent
+    return home if os.access(above, os.W_OK | os.X_OK) else private_base() / "home"
+
+
 @cache
 def _fresh_base() -> Path:
     from tempfile import mkdtemp

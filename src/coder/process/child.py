@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from coder.process.hardening import harden_process
 
@@ -35,7 +35,24 @@ Starting = Callable[[], subprocess.Popen[bytes]]
 DESCRIPTOR = "<descriptor>"  # the word that `Prepared.opened` replaces
 
 
-class Prepared(list[str]):
+class Closeable(Protocol):
+    """Something that a running program uses."""
+
+    def close(self) -> None: ...
+
+
+class HeldLine(list[str]):
+    """A command line with something that it uses: closed when the program has ended."""
+
+    held: Closeable | None = None
+
+    def release(self) -> None:
+        """Close what the line holds."""
+        if self.held is not None:
+            self.held.close()
+
+
+class Prepared(HeldLine):
     """A command line that needs something of this process at its start. `file`: opened for the child, whose
     descriptor's number replaces `DESCRIPTOR`. `start`: a hook that is passed the function that spawns the
     child, and calls it where that comes under supervision (seccomp).
@@ -65,7 +82,7 @@ class Prepared(list[str]):
             os.close(descriptor)
 
 
-class Supervised(list[str]):
+class Supervised(HeldLine):
     """A command line whose group leader is a supervisor: it adopts its command's orphans (subreaper) and
     cleans up after it. It must not be killed before that.
     """
@@ -92,6 +109,7 @@ class Child:
         self._sink = sink
         self._mark = os.urandom(8).hex()
         self._has_supervisor = isinstance(argv, Supervised)
+        self._line = argv
         harden_process()
         with _stdin(given, with_stdin=with_stdin) as stdin:
             self._popen = _start(argv, cwd, {**environment, MARK: self._mark}, stdin)
@@ -242,6 +260,8 @@ class Child:
                 pipe.close()
         self._popen.wait()
         _owned.discard(self.pid)
+        if isinstance(self._line, HeldLine):
+            self._line.release()
 
 
 @contextlib.contextmanager

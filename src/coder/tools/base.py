@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
@@ -16,6 +16,7 @@ from coder.texts import Phrase, Said, shortened
 from coder.tools.seen import FileStamps
 
 if TYPE_CHECKING:
+    from coder.tools.changes import Change
     from coder.tools.job import Jobs
 
 DetailKind = Literal["", "diff", "output", "text"]
@@ -98,6 +99,30 @@ class Preview(msgspec.Struct, frozen=True):
     kind: Literal["command", "diff", "text"] = "text"
     fault: ToolResult | None = None  # what the call would come to, where it cannot succeed
     operations: tuple[FileChange, ...] = ()  # every one, also those of which `subject` has no line
+    changes: tuple[Change, ...] = ()  # what they would be made by
+
+
+class Approved(msgspec.Struct, frozen=True):
+    """What a call that was asked about may change. `changes`: as previewed; None if nobody looked at them.
+    `amended`: these files as they were, but to a content that the person chose."""
+
+    changes: tuple[Change, ...] | None = None
+    amended: bool = False
+
+    def covers(self, changes: Sequence[Change]) -> bool:
+        if self.changes is None or self.amended:
+            known = {(change.path, change.before) for change in self.changes or ()}
+            return self.changes is None or all((one.path, one.before) in known for one in changes)
+        return tuple(changes) == self.changes
+
+
+class Unapproved(Exception):
+    """What is about to be changed is not what the person agreed to; nothing was done. `reason` is for the
+    question that follows."""
+
+    def __init__(self, reason: Phrase) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
 
 
 class OutsideWorkspace(Exception):
@@ -173,6 +198,7 @@ class ToolContext:
         self.outputs = outputs  # directory for the full text of outputs that were cut; made when first needed
         self.environment = environment  # of child processes; holds no key of ours
         self.files = FileStamps()
+        self.approved: Approved | None = None  # for the call that runs; None: nobody was asked about it
         self.todos: list[Todo] = []
         # How a command line becomes an argument vector; a sandbox puts itself in front here.
         self.wrap_command: Callable[[list[str]], list[str]] = list
@@ -238,7 +264,7 @@ class Tool(ABC):
 
     @abstractmethod
     async def run(self, args: Arguments, context: ToolContext, on_output: OnOutput) -> ToolResult:
-        """Never raises: what goes wrong is a result as well."""
+        """What goes wrong is a result as well; raises only `Unapproved`."""
 
 
 def pretty(args: Arguments) -> str:

@@ -1,8 +1,8 @@
 """What write, edit and patch have in common: changes computed first, then made, all of them or none.
 
 A list of `Change` is pure data: `preview` shows it to a person, `apply` does it. Between computing and
-applying stand two checks: the file is what the model last saw, and undo knows of every path before
-the first byte is written.
+applying stand three checks: the file is what the model last saw, a person who was asked saw these very
+changes, and undo knows of every path before the first byte is written.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -20,8 +20,8 @@ from coder.fs.safe_open import delete_directory, delete_file, missing_parents, o
 from coder.process.output import PRIVATE_KEY_MARKER
 from coder.protocol.events import FileChange
 from coder.texts import Phrase, quoted_name
-from coder.tools.base import Preview, ToolContext, ToolResult, failed, summed_up
-from coder.tools.paths import Stop, clean, kind_of, shown, size_words, unreachable, why
+from coder.tools.base import Preview, ToolContext, ToolResult, Unapproved, failed, summed_up
+from coder.tools.paths import Stop, clean, kind_of, shown, size_words, steers, unreachable, why
 from coder.tools.text.diff import Diff, unified
 from coder.tools.text.file import NotText, load
 
@@ -197,6 +197,9 @@ def apply(changes: list[Change], context: ToolContext, *, all_known: bool = Fals
     `all_known`: the model gave the whole content.
     """
     changes = [change for change in changes if change.operation != "unchanged"]
+    require_approved(changes, context)
+    if context.approved is None and (reason := steering_reason(changes, context)) is not None:
+        raise Unapproved(reason)
     files = context.files
     with lock_directories(change.path for change in changes):
         _tell_undo(changes, context)
@@ -208,6 +211,21 @@ def apply(changes: list[Change], context: ToolContext, *, all_known: bool = Fals
             files.saw(change.path, change.after)
         else:
             files.changed_by_model(change.path, change.before, change.after)
+
+
+def require_approved(changes: list[Change], context: ToolContext) -> None:
+    """Raise `Unapproved` if a person was asked and these are not the changes that they were shown: a file, or
+    what a link leads to, was exchanged while they decided."""
+    if context.approved is not None and not context.approved.covers(changes):
+        names = ", ".join(quoted_name(shown(context, change.path)) for change in changes)
+        raise Unapproved(Phrase("approval.changed_since", paths=names))
+
+
+def steering_reason(changes: Sequence[Change], context: ToolContext) -> Phrase | None:
+    """Why a person is always asked about these: they tell agents what to do."""
+    root = context.workspace.root
+    names = [shown(context, change.path) for change in changes if steers(root, change.path)]
+    return Phrase("policy.steering", paths=", ".join(map(quoted_name, names))) if names else None
 
 
 def _tell_undo(changes: list[Change], context: ToolContext) -> None:
@@ -293,7 +311,7 @@ def hard_link_note(path: Path) -> str:
     return f"; it was one of {links} hard links and is now a file of its own" if links > 1 else ""
 
 
-def reports(changes: list[Change], context: ToolContext) -> list[Report]:
+def reports(changes: Sequence[Change], context: ToolContext) -> list[Report]:
     """What is told of each file; the two halves of a move are one."""
     before = {change.path: change.before for change in changes}
     moved = {change.moved_from for change in changes}
@@ -342,14 +360,15 @@ def joined(told: list[Report]) -> Diff:
 def diff_preview(planned: Callable[[], list[Change]], context: ToolContext) -> Preview:
     """The whole diff and every operation for the approval: what is not shown cannot be agreed to."""
     try:
-        told = reports(planned(), context)
+        changes = tuple(change for change in planned() if change.operation != "unchanged")
     except Stop as stop:
         return Preview(stop.result.for_model, fault=stop.result)
-    operations = tuple(report.planned for report in told if report.operation != "unchanged")
-    if not operations:
-        return Preview("\n".join(report.line for report in told) or "nothing would change")
+    if not changes:
+        return Preview("nothing would change")
+    told = reports(changes, context)
     lines = [line for report in told for line in (*report.mode_lines, *report.diff.lines)]
-    return Preview("\n".join(lines), "diff", operations=operations)
+    operations = tuple(report.planned for report in told)
+    return Preview("\n".join(lines), "diff", operations=operations, changes=changes)
 
 
 def single_result(change: Change, context: ToolContext, note: str = "", **meta: object) -> ToolResult:

@@ -29,9 +29,10 @@ class Patch(Tool):
         from coder.tools.patching.formats import BadPatch, parse
 
         try:
-            return [file.move_to or file.path for file in parse(str(args.get("patch", "")))]
+            files = parse(str(args.get("patch", "")))
         except BadPatch:
             return []
+        return [name for file in files for name in (file.path, file.move_to) if name]
 
     @classmethod
     def argument(cls, args: Arguments) -> str:

@@ -14,7 +14,7 @@ import stat
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
-from coder.fs.safe_open import SymlinkRace, status_of
+from coder.fs.safe_open import SymlinkRace, real_path, status_of
 from coder.texts import Phrase
 from coder.tools.base import OutsideWorkspace, ToolContext, ToolResult, denied, failed
 
@@ -25,6 +25,9 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _PLACE = re.compile(r"(.+?)(?::|#L?)(\d+)(?:-L?(\d+)|:\d+)?:?")
 _WORDS = re.compile(r"[^\W_]{3,}")
 _PARTS_TRIED = 6
+# Directories and files that tell coder and other agents what to do, at any depth.
+_STEERING = (".coder", ".claude", ".codex", ".mcp.json", ".worktreeinclude")
+_INSTRUCTIONS = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")
 _NAMES_COMPARED = 2000  # names of a directory compared for "did you mean"; more would be slow, not better
 
 _SENTENCES = {
@@ -86,6 +89,31 @@ def locate(context: ToolContext, path: str, *, write: bool = False) -> Path:
         if other and os.path.lexists(meant := _resolved(context, other, write)):
             return meant
     return _resolved(context, bare, write) if bare else found
+
+
+def steers(root: Path, path: Path) -> bool:
+    """Whether agents do what `path` in `root` (both resolved) says: by its name, or because a link by such a
+    name leads to it."""
+    if not path.is_relative_to(root):
+        return False
+    parts = path.relative_to(root).parts
+    if any(part.casefold() in _STEERING for part in parts):
+        return True
+    if any(part in _INSTRUCTIONS for part in parts):
+        return True
+    if any(part.upper() in map(str.upper, _INSTRUCTIONS) for part in parts) and _ignores_case(root):
+        return True
+    above = [directory for directory in path.parents if directory.is_relative_to(root)]
+    links = (directory / name for directory in above for name in (*_STEERING, *_INSTRUCTIONS))
+    return any(path.is_relative_to(real_path(link)) for link in links if link.is_symlink())
+
+
+def _ignores_case(directory: Path) -> bool:
+    """Whether the file system takes names in another case for the same."""
+    try:
+        return directory.samefile(directory.with_name(directory.name.swapcase()))
+    except (OSError, ValueError):
+        return False
 
 
 def locate_existing(context: ToolContext, path: str) -> tuple[Path, tuple[int, int | None] | None]:

@@ -6,15 +6,15 @@ that the provider's cache holds, and the next session has the fact in its first 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import msgspec
 
 from coder.texts import Fault, Phrase
 from coder.tools.base import (
     Arguments,
-    Journal,
     OnOutput,
     Preview,
     Tool,
@@ -26,6 +26,9 @@ from coder.tools.base import (
     summed_up,
 )
 
+if TYPE_CHECKING:
+    from coder.tools.changes import Change
+
 Scope = Literal["project", "home"]
 
 DESCRIPTION = (
@@ -35,11 +38,15 @@ DESCRIPTION = (
 
 
 class Saved(msgspec.Struct, frozen=True):
-    """The fact as it stands in the file, and whether it is new there."""
+    """The fact as it stands in the file, and the change that adds it; None where it is there already."""
 
     path: Path
     fact: str
-    added: bool
+    change: Change | None
+
+    @property
+    def added(self) -> bool:
+        return self.change is not None
 
 
 class NotSaved(Fault):
@@ -53,8 +60,12 @@ class NotSaved(Fault):
 class MemoryFile(Protocol):
     """Where facts are kept."""
 
-    def save(self, fact: str, scope: Scope, journal: Journal | None = None) -> Saved:
-        """Raises `NotSaved`."""
+    def planned(self, fact: str, scope: Scope) -> Saved:
+        """What `save` would do. Raises `NotSaved`."""
+        ...
+
+    def save(self, fact: str, scope: Scope, before: Callable[[Change], None] | None = None) -> Saved:
+        """`before` is called with the change; what it raises keeps the file as it is. Raises `NotSaved`."""
         ...
 
 
@@ -82,15 +93,27 @@ class SaveMemory(Tool):
         self._memory = memory
 
     def preview(self, args: Arguments, context: ToolContext) -> Preview:
-        return Preview(subject=f"{_scope(args)}: {args.get('fact', '')}")
-
-    async def run(self, args: Arguments, context: ToolContext, on_output: OnOutput) -> ToolResult:
         scope = _scope(args)
         try:
-            saved = self._memory.save(str(args["fact"]), scope, context.journal)
+            planned = self._memory.planned(str(args["fact"]), scope)
         except NotSaved as reason:
-            answer = denied if reason.refused else failed
-            return answer(str(reason), reason.phrase, scope=scope)
+            return Preview(str(reason), fault=_not_saved(reason, scope))
+        changes = () if planned.change is None else (planned.change,)
+        path = context.workspace.show(planned.path)
+        return Preview(f"{scope}: {planned.fact}\n({path})", changes=changes)
+
+    async def run(self, args: Arguments, context: ToolContext, on_output: OnOutput) -> ToolResult:
+        from coder.tools.changes import require_approved
+
+        def before(change: Change) -> None:
+            require_approved([change], context)
+            context.journal.before_change(change.path, change.after)
+
+        scope = _scope(args)
+        try:
+            saved = self._memory.save(str(args["fact"]), scope, before)
+        except NotSaved as reason:
+            return _not_saved(reason, scope)
         path = context.workspace.show(saved.path)
         meta = {"path": path, "scope": scope, "fact": saved.fact, "added": saved.added}
         if not saved.added:
@@ -100,6 +123,11 @@ class SaveMemory(Tool):
             f"Saved to {path}. It holds from now on, here and in later sessions: {saved.fact}",
             meta=meta,
         )
+
+
+def _not_saved(reason: NotSaved, scope: Scope) -> ToolResult:
+    answer = denied if reason.refused else failed
+    return answer(str(reason), reason.phrase, scope=scope)
 
 
 def _scope(args: Arguments) -> Scope:

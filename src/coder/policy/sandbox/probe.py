@@ -16,9 +16,11 @@ from pathlib import Path
 import msgspec
 
 from coder.fs.private import write_durably
-from coder.policy.sandbox.bwrap import find_bwrap
+from coder.policy.sandbox.bwrap import find_bwraps
+from coder.policy.sandbox.caches import remove_tree
 from coder.policy.sandbox.ladder import Hitch, Sandbox, SandboxLevel
 from coder.policy.sandbox.seatbelt import PROGRAM
+from coder.policy.scratch import state_directory
 from coder.policy.secrets.home import HOME_SECRETS
 from coder.process.child import start_program
 
@@ -51,30 +53,31 @@ def probe(cache_dir: Path, path: str | None = None, workspace: Path | str = "/no
     """
     if sys.platform != "darwin" and not sys.platform.startswith("linux"):
         return SandboxLevel(hitches=(Hitch("sandbox.why.system", {"system": sys.platform}),))
-    program = _program(path, workspace)
-    if (known := _cached_level(cache_dir, program)) is not None:
+    programs = _programs(path, workspace)
+    cache_dir = state_directory(cache_dir)
+    if (known := _cached_level(cache_dir, programs)) is not None:
         return known
-    level = _strongest(program, cache_dir)
+    level = _strongest(programs, cache_dir)
     with contextlib.suppress(OSError):
         cache_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_durably(cache_dir / _FILE, msgspec.json.encode(_Cached(_key(program), level)))
+        write_durably(cache_dir / _FILE, msgspec.json.encode(_Cached(_key(programs), level)))
     return level
 
 
 def kept(cache_dir: Path, path: str | None, workspace: Path | str) -> SandboxLevel | None:
     """The cached result if it is still valid, else None."""
-    return _cached_level(cache_dir, _program(path, workspace))
+    return _cached_level(state_directory(cache_dir), _programs(path, workspace))
 
 
-def _program(path: str | None, workspace: Path | str) -> str | None:
+def _programs(path: str | None, workspace: Path | str) -> list[str]:
     if sys.platform == "darwin":
-        return PROGRAM if os.access(PROGRAM, os.X_OK) else None
-    return find_bwrap(os.environ.get("PATH", "") if path is None else path, workspace)
+        return [PROGRAM] if os.access(PROGRAM, os.X_OK) else []
+    return find_bwraps(os.environ.get("PATH", "") if path is None else path, workspace)
 
 
-def _cached_level(cache_dir: Path, program: str | None) -> SandboxLevel | None:
+def _cached_level(cache_dir: Path, programs: list[str]) -> SandboxLevel | None:
     found = _read(cache_dir / _FILE)
-    return found.level if found is not None and found.key == _key(program) else None
+    return found.level if found is not None and found.key == _key(programs) else None
 
 
 def forget(cache_dir: Path) -> None:
@@ -82,10 +85,9 @@ def forget(cache_dir: Path) -> None:
     (cache_dir / _FILE).unlink(missing_ok=True)
 
 
-def _key(program: str | None) -> list[str]:
-    key = ["7", os.uname().release, os.uname().machine, str(os.getuid()), program or ""]
-    if program is not None:
-        key.append(str(Path(program).stat().st_mtime_ns))
+def _key(programs: list[str]) -> list[str]:
+    key = ["7", os.uname().release, os.uname().machine, str(os.getuid()), *programs]
+    key += [str(Path(program).stat().st_mtime_ns) for program in programs]
     for switch in _SWITCHES:
         try:
             key.append(Path(switch).read_text(encoding="ascii").strip())
@@ -101,24 +103,38 @@ def _read(file: Path) -> _Cached | None:
         return None
 
 
-def _strongest(program: str | None, cache_dir: Path) -> SandboxLevel:
+def _strongest(programs: list[str], cache_dir: Path) -> SandboxLevel:
     if sys.platform == "darwin":
-        return _seatbelt(program, cache_dir)
-    hitch: Hitch | None = Hitch("sandbox.why.missing", {"name": "bwrap"})
-    if program is not None:
-        level = SandboxLevel("bwrap", program)
-        hitch = trial(level, cache_dir, network=False)
-        if hitch is None:
-            return connecting(filtering(level, cache_dir), cache_dir)
-        if trial(level, cache_dir, network=True) is None:
-            level = SandboxLevel("bwrap", program, (hitch,), cuts_network=False)
-            return connecting(filtering(level, cache_dir), cache_dir)
-    hitches = (hitch,) if hitch is not None else ()
+        return _seatbelt(programs[0] if programs else None, cache_dir)
+    hitches: tuple[Hitch, ...] = ()
+    if not programs:
+        hitches = (Hitch("sandbox.why.missing", {"name": "bwrap"}),)
+    working: SandboxLevel | None = None
+    for program in programs:
+        level = _bubblewrap(program, cache_dir)
+        if level.overlays:
+            return level
+        if level.rung == "bwrap":
+            working = working or level
+        hitches = hitches or level.hitches
+    if working is not None:
+        return working
     from coder.policy.sandbox.launch import SCOPES_FROM, landlock_abi
 
     level = SandboxLevel("landlock", hitches=hitches, scopes=landlock_abi() >= SCOPES_FROM)
     hitch = trial(level, cache_dir, network=False)
     return level if hitch is None else SandboxLevel("none", hitches=(*hitches, hitch))
+
+
+def _bubblewrap(program: str, cache_dir: Path) -> SandboxLevel:
+    """The level of this bwrap; "none" if it does not work."""
+    level = SandboxLevel("bwrap", program)
+    hitch = trial(level, cache_dir, network=False)
+    if hitch is not None:
+        if trial(level, cache_dir, network=True) is not None:
+            return SandboxLevel("none", hitches=(hitch,))
+        level = SandboxLevel("bwrap", program, (hitch,), cuts_network=False)
+    return layering(connecting(filtering(level, cache_dir), cache_dir), cache_dir)
 
 
 def _seatbelt(program: str | None, cache_dir: Path) -> SandboxLevel:
@@ -148,6 +164,12 @@ def connecting(level: SandboxLevel, cache_dir: Path) -> SandboxLevel:
     return watched if trial(watched, cache_dir, network=True) is None else level
 
 
+def layering(level: SandboxLevel, cache_dir: Path) -> SandboxLevel:
+    """The bwrap rung with caches in overlay mounts, if bwrap, the kernel and the file system have them."""
+    layered = msgspec.structs.replace(level, overlays=True)
+    return layered if trial(layered, cache_dir, network=True) is None else level
+
+
 def trial(level: SandboxLevel, cache_dir: Path, *, network: bool) -> Hitch | None:
     """None if this rung works as intended; else what went wrong."""
     from tempfile import mkdtemp
@@ -161,7 +183,7 @@ def trial(level: SandboxLevel, cache_dir: Path, *, network: bool) -> Hitch | Non
         problem = _run_trial(level, place, network)
         return None if problem is None else msgspec.structs.replace(problem, rung=level.rung)
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        remove_tree(place)
 
 
 def _run_trial(level: SandboxLevel, place: Path, network: bool) -> Hitch | None:
@@ -171,8 +193,14 @@ def _run_trial(level: SandboxLevel, place: Path, network: bool) -> Hitch | None:
     secret.mkdir(parents=True)
     (secret / "key").write_text(_SECRET, encoding="ascii")
     environment = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(outside)}
-    sandbox = Sandbox(level, workspace, outside / "none", network=network, environment=environment)
+    if level.overlays:
+        (outside / ".cache").mkdir()
+    sandbox = Sandbox(
+        level, workspace, place / "none", network=network, environment=environment, caches=level.overlays
+    )
     script = f'"$4" -I -S -c "$5" || exit 9; {_TRIAL}' if level.connects else _TRIAL
+    if level.overlays:
+        script = f'echo x > "$2/.cache/made" || exit 8; {script}'
     # Not a virtual environment's symlink: it may be in /tmp, which is replaced in the sandbox.
     python = os.path.realpath(sys.executable)
     words = [str(workspace), str(outside), HOME_SECRETS[0], python, _CONNECTING]
@@ -190,7 +218,7 @@ def _run_trial(level: SandboxLevel, place: Path, network: bool) -> Hitch | None:
         if not lines:
             return Hitch("sandbox.why.status", {"code": str(status)})
         return Hitch("sandbox.why.failed", {"line": lines[-1][:200]})
-    if (outside / "out").exists():
+    if (outside / "out").exists() or (outside / ".cache" / "made").exists():
         return Hitch("sandbox.why.writes")
     return Hitch("sandbox.why.reads") if _SECRET.encode() in stdout else None
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 
-from coder.policy.sandbox.places import AccessRules, within
+from coder.policy.sandbox.caches import within
+from coder.policy.sandbox.places import AccessRules
 
 _Rule = tuple[int, int, str, str, str]
 
@@ -70,6 +71,7 @@ def seatbelt_line(
     profile, parameters = seatbelt_profile(places, network=network)
     line = [program, *(word for name, value in parameters.items() for word in ("-D", f"{name}={value}"))]
     line += ["-p", profile, _ENV]
+    line += [f"{name}={value}" for name, value in places.caches.environment.items()]
     if path:
         line.append(f"PATH={path}")
     if places.writable:
@@ -108,7 +110,7 @@ def _rules(places: AccessRules) -> Iterator[_Rule]:
     yield from rules(1, "allow file-read* file-write*", _writable(places))
     yield from rules(2, "deny file-write*", places.locked)
     yield from rules(2, "deny file-write*", places.absent, "literal")
-    yield from rules(3, "deny file-read* file-write*", places.hidden)
+    yield from rules(3, "deny file-read* file-write*", [*places.hidden, *places.emptied])
 
 
 def _writable(places: AccessRules) -> list[str]:

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 import msgspec
 
+from coder.policy.sandbox.caches import Layer
 from coder.policy.sandbox.ladder import Sandbox
-from coder.policy.sandbox.places import AccessRules, first_below
+from coder.policy.sandbox.places import ORDINARY, AccessRules, LineAccess, first_below
 
 _EXCLUDED = (".git", ".coder")
 
@@ -20,12 +21,12 @@ class LongSandbox(Sandbox):
 
     _named: Sequence[str] = ()
 
-    def wrap(self, argv: list[str], *, git_settings: bool = False) -> list[str]:
+    def wrap(self, argv: list[str], access: LineAccess = ORDINARY) -> list[str]:
         self._named = [word for word in argv if os.path.isabs(word) and os.path.exists(word)]
-        return super().wrap(argv, git_settings=git_settings)
+        return super().wrap(argv, access)
 
-    def places(self, *, git_settings: bool = False) -> AccessRules:
-        found = super().places(git_settings=git_settings)
+    def places(self, access: LineAccess = ORDINARY, layer: Layer | None = None) -> AccessRules:
+        found = super().places(access, layer)
         # The person named the program and its files, so they are visible.
         seen = dict.fromkeys([*found.seen_in_temp, *first_below(found.temp, self._named)])
         found = msgspec.structs.replace(found, seen_in_temp=list(seen))

@@ -9,7 +9,6 @@ from pathlib import Path
 from coder.policy.scratch import scratch_of
 
 MOST_DIRECTORIES = 16
-_PROTECTED = (".git", ".coder")
 
 
 class WorkingDirectories:
@@ -18,13 +17,12 @@ class WorkingDirectories:
     A `cd` may fail, so every earlier directory stays possible. `known`: every `cd` could be followed.
     """
 
-    def __init__(self, root: Path, start: Path | None = None, *, confined: bool = False) -> None:
-        """`start`: where the line runs, by default in `root`."""
+    def __init__(self, root: Path, *, confined: bool = False) -> None:
         self.root = root
         self.confined = confined  # read-only lines run in a sandbox
         self._real: dict[Path, str] = {}  # one look for each path of the line
         self.real_root = self.real(root)
-        self.directories = [start or root]
+        self.directories = [root]
         self.known = True
         self.cd_count = 0  # number of `cd`s
         self.begins_in = ""  # the target of a leading and only `cd`
@@ -95,11 +93,13 @@ class WorkingDirectories:
         return found is not None and (self._contains(self.real(Path(found))) or not Path(found).is_absolute())
 
     def protected(self, target: str) -> bool:
-        """Whether `target` is among the files that control git or coder itself."""
+        """Whether `target` is among the files that control git, coder or other agents."""
+        from coder.tools.paths import steers
+
         for directory in self.directories:
             real = self.real(directory / target)
-            below = real.removeprefix(self.real_root) if self._contains(real) else real
-            if any(part in _PROTECTED for part in Path(below).parts):
+            root = Path(self.real_root if self._contains(real) else "/")
+            if ".git" in Path(real).relative_to(root).parts or steers(root, Path(real)):
                 return True
         return False
 

@@ -25,6 +25,7 @@ TEXTS: dict[str, str] = {
     "approval.change.mode": "{change}, mode {mode}",
     "approval.change.moved": "move {source} to {path} ({size})",
     "approval.change.updated": "update {path} ({size})",
+    "approval.changed_since": "It changed after you were asked, and is shown as it is now: {paths}",
     "approval.choices": "Allow? [y]es / [n]o (a reason may follow) / [a]lways: ",
     "approval.choices_narrow": "Allow? [y]es / [n]o / [a]lways: ",
     "approval.choices_once": "Allow? [y]es / [n]o (a reason may follow): ",

@@ -21,6 +21,7 @@ TEXTS: dict[str, str] = {
     "approval.change.mode": "{change}，权限 {mode}",
     "approval.change.moved": "把 {source} 移到 {path}（{size}）",
     "approval.change.updated": "更新 {path}（{size}）",
+    "approval.changed_since": "询问之后内容有变，这里显示的是现在的内容：{paths}",
     "approval.choices": "允许吗？[y] 是 / [n] 否（可附理由）/ [a] 总是：",
     "approval.choices_narrow": "允许吗？[y] 是 / [n] 否 / [a] 总是：",
     "approval.choices_once": "允许吗？[y] 是 / [n] 否（可附理由）：",

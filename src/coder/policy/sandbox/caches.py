@@ -1,0 +1,364 @@
+"""Caches of package managers: each project writes to a private layer over the person's own.
+
+With overlay mounts a command sees the person's cache and writes to the layer, so nothing is downloaded twice
+and no command can poison what the person's own programs use. Without them, and where the person has no such
+cache yet, the tool's own variable points into the layer. A mounted layer has one user at a time, since two
+overlay mounts of one upper directory are undefined: a second command gets the project's next layer.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import stat
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from coder.fs import digest
+from coder.policy.programs import names
+
+DIRECTORY = "caches"  # in $CODER_HOME
+MOST_BYTES = 10 * 1024**3  # of all layers; the least recently used are removed first
+_KEPT_DAYS = 30
+_PRUNE_EVERY = 24 * 3600  # seconds
+_MOST_AT_ONCE = 16  # layers of one project; more commands than that at a time go without
+
+# The directory below the home, the variable that moves it (- for none; or an option in one), and the program
+# that needs it.
+_TABLE = """
+.cache                   XDG_CACHE_HOME                 -
+.npm                     npm_config_cache               npm
+.local/share/pnpm/store  npm_config_store_dir           pnpm
+.yarn/berry              YARN_GLOBAL_FOLDER             yarn
+.bun/install/cache       BUN_INSTALL_CACHE_DIR          bun
+.cargo                   CARGO_HOME                     cargo
+go/pkg                   GOPATH                         go
+.gradle                  GRADLE_USER_HOME               java
+.m2                      MAVEN_OPTS=-Dmaven.repo.local= mvn
+.ivy2                    -                              sbt
+.sbt                     -                              sbt
+.nuget/packages          NUGET_PACKAGES                 dotnet
+.local/share/NuGet       -                              dotnet
+.dotnet                  -                              dotnet
+.composer                COMPOSER_HOME                  composer
+.gem                     -                              gem
+.local/share/gem         -                              gem
+.bundle                  BUNDLE_USER_HOME               bundle
+.mix                     MIX_HOME                       mix
+.hex                     HEX_HOME                       mix
+.cabal                   CABAL_DIR                      cabal
+.stack                   STACK_ROOT                     stack
+.pub-cache               PUB_CACHE                      dart
+.conan2                  CONAN_HOME                     conan
+.local/share/virtualenv  VIRTUALENV_OVERRIDE_APP_DATA   virtualenv
+.node-gyp                -                              node
+.electron-gyp            -                              node
+"""
+# Variables by which people move a single cache.
+_MOVED = names(
+    "PIP_CACHE_DIR UV_CACHE_DIR POETRY_CACHE_DIR PDM_CACHE_DIR npm_config_cache npm_config_store_dir "
+    "CARGO_HOME YARN_CACHE_FOLDER GOCACHE GOMODCACHE GRADLE_USER_HOME NUGET_PACKAGES COMPOSER_CACHE_DIR "
+    "PRE_COMMIT_HOME PLAYWRIGHT_BROWSERS_PATH DENO_DIR BUN_INSTALL_CACHE_DIR CCACHE_DIR SCCACHE_DIR "
+    "XDG_CACHE_HOME"
+)
+_COPIED = {".cargo": ("config.toml", "config")}  # settings that a moved directory would lose
+
+# Settings of registries hold credentials beside addresses: commands get the rest.
+_SETTINGS = (".npmrc", ".yarnrc", ".yarnrc.yml", ".bunfig.toml", ".config/pnpm/rc", ".bundle/config")
+_CREDENTIAL = re.compile(
+    r"auth|token|passw|secret|username|user\b|login|email|certificate|keyfile|\bkey\b|://[^/\s]*@",
+    re.IGNORECASE,
+)
+_MOST_SETTINGS = 64 * 1024
+
+
+class Overlay(NamedTuple):
+    """One cache directory; writes to it go to `upper`."""
+
+    path: str
+    upper: str
+    work: str
+
+
+class Caches(msgspec.Struct, frozen=True):
+    """What a command gets. `moved`: directories that variables point to. `fixed`: parts of the overlays that
+    stay read-only, since they are on PATH.
+    """
+
+    overlays: list[Overlay] = []
+    environment: dict[str, str] = {}
+    moved: list[str] = []
+    fixed: list[str] = []
+
+
+class Layer:
+    """A layer of a project, locked until `close`."""
+
+    def __init__(self, directory: Path, lock: int) -> None:
+        self.directory = directory
+        self._lock = lock
+
+    def close(self) -> None:
+        """Leave the layer to the next command."""
+        lock, self._lock = self._lock, -1
+        if lock >= 0:
+            os.close(lock)
+
+    def __del__(self) -> None:
+        self.close()
+
+    def caches(
+        self, home: str, environment: Mapping[str, str], writable: Sequence[str], *, overlays: bool
+    ) -> Caches:
+        """What a command is given of this layer. `home`: the person's, a real path. `writable`: directories
+        that the command may write anyway.
+        """
+        found = Caches()
+        path = environment.get("PATH", "")
+        searched = [os.path.realpath(entry) for entry in path.split(os.pathsep) if entry]
+        for name, variable, directory in _directories(home, environment):
+            exists = os.path.isdir(directory)
+            # Programs on PATH run outside the sandbox too: their directories are never layered.
+            if (exists and within(directory, searched)) or within(directory, writable):
+                continue
+            own = str(self.directory / re.sub(r"[^\w.-]", "_", name))
+            if exists and overlays:
+                found.overlays.append(Overlay(directory, _made(f"{own}/upper"), _made(f"{own}/work")))
+                found.fixed.extend(entry for entry in searched if within(entry, [directory]))
+            elif variable and (exists or _has_program(name, path)):
+                variable, _, option = variable.partition("=")
+                given = f"{environment[variable]} " if option and environment.get(variable) else ""
+                found.environment[variable] = given + option + _made(f"{own}/moved")
+                found.moved.append(f"{own}/moved")
+                for file in _COPIED.get(name, ()):
+                    _copy_settings(f"{directory}/{file}", f"{own}/moved/{file}")
+        return found
+
+
+def take_layer(home: Path, root: str) -> Layer | None:
+    """A free layer of the project at `root`; None if it cannot be made. `home`: $CODER_HOME."""
+    base = home / DIRECTORY / digest(os.fsencode(root), 8)
+    for number in range(_MOST_AT_ONCE):
+        directory = base / str(number)
+        try:
+            lock = _lock(directory)
+        except OSError:
+            return None
+        if lock is not None:
+            if number == 0:
+                _prune_sometimes(home)
+            return Layer(directory, lock)
+    return None
+
+
+def _lock(directory: Path) -> int | None:
+    """None while another command has it."""
+    file = directory / "lock"
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        descriptor = os.open(file, flags, 0o600)
+    except FileNotFoundError:
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor = os.open(file, flags, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(descriptor).st_nlink:  # else it was pruned meanwhile
+            os.utime(descriptor)
+            return descriptor
+    except BlockingIOError:
+        pass
+    except BaseException:
+        os.close(descriptor)
+        raise
+    os.close(descriptor)
+    return None
+
+
+@cache
+def _rows() -> list[tuple[str, str, str]]:
+    rows = [line.split() for line in _TABLE.strip().splitlines()]
+    return [(path, "" if variable == "-" else variable, program) for path, variable, program in rows]
+
+
+def _directories(home: str, environment: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    """Name, variable and real path of each cache of the person's."""
+    seen: set[str] = set()
+    for variable in _MOVED:
+        value = environment.get(variable, "")
+        if os.path.isabs(value) and os.path.realpath(value) not in (*seen, "/", home):
+            seen.add(os.path.realpath(value))
+            yield variable, variable, os.path.realpath(value)
+    go = environment.get("GOPATH", "").split(os.pathsep)[0]
+    for name, variable, _program in _rows():
+        if variable == "GOPATH" and os.path.isabs(go):
+            yield name, "", os.path.realpath(f"{go}/pkg")
+            continue
+        path = os.path.realpath(f"{home}/{name}")
+        if path in seen or (variable and environment.get(variable)):
+            continue
+        # A link to somewhere else is the person's arrangement: only a directory below the home is layered.
+        if path.startswith(f"{home.rstrip('/')}/"):
+            yield name, variable, path
+
+
+def _has_program(name: str, path: str) -> bool:
+    program = next((program for row, _, program in _rows() if row == name), "-")
+    return program == "-" or _which(program, path)
+
+
+@lru_cache(maxsize=64)
+def _which(program: str, path: str) -> bool:
+    return shutil.which(program, path=path) is not None
+
+
+def within(path: str, directories: Iterable[str]) -> bool:
+    """Whether the path is one of these directories, or below one."""
+    return any(path == one or path.startswith(one.rstrip("/") + "/") for one in directories)
+
+
+def _made(directory: str) -> str:
+    os.makedirs(directory, mode=0o700, exist_ok=True)
+    return directory
+
+
+def _copy_settings(source: str, target: str) -> None:
+    if os.path.isfile(source) and not os.path.exists(target):
+        with suppress(OSError):
+            shutil.copyfile(source, target)
+
+
+# registry settings without credentials
+
+
+def settings_without_credentials(home: str, directory: Path) -> list[tuple[str, str]]:
+    """Each settings file of a registry in the home, and the file that commands see instead."""
+    shown = []
+    for name in _SETTINGS:
+        path = f"{home}/{name}"
+        with suppress(OSError, ValueError):
+            if (content := _public_settings(path)) is None:
+                continue
+            copy = directory / "settings" / digest(content, 8)
+            if not copy.exists():
+                from coder.fs.private import write_durably
+
+                copy.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                write_durably(copy, content)
+            shown.append((os.path.realpath(path), str(copy)))
+    return shown
+
+
+def _public_settings(path: str) -> bytes | None:
+    """The settings without lines that hold credentials; None if it is no ordinary file."""
+    info = os.stat(path)
+    if not stat.S_ISREG(info.st_mode) or info.st_size > _MOST_SETTINGS:
+        return None
+    return _kept_lines(path, info.st_mtime_ns)
+
+
+@lru_cache(maxsize=16)
+def _kept_lines(path: str, _changed: int) -> bytes | None:
+    with open(path, encoding="utf-8") as file:
+        lines = file.read().splitlines()
+    kept, inside = [], False
+    for line in lines:
+        continued = inside and line[:1].isspace()
+        inside = bool(_CREDENTIAL.search(line)) or continued  # a block of YAML goes with its first line
+        if not inside:
+            kept.append(line)
+    return "".join(f"{line}\n" for line in kept).encode("utf-8")
+
+
+# how much there is, and removing it
+
+
+class LayerUse(NamedTuple):
+    """A project's layers."""
+
+    directory: Path
+    bytes: int
+    used: float  # when a command last took one, seconds since the epoch
+
+
+def layers_in_use(home: Path) -> list[LayerUse]:
+    """All projects' layers, the least recently used first."""
+    found = []
+    with suppress(OSError):
+        for directory in (home / DIRECTORY).iterdir():
+            if directory.is_dir() and not directory.is_symlink():
+                locks = [lock.stat().st_mtime for lock in directory.glob("*/lock")]
+                found.append(LayerUse(directory, _bytes_below(directory), max(locks, default=0.0)))
+    return sorted(found, key=lambda one: one.used)
+
+
+def clear_layers(home: Path, *, unused_since: float | None = None, most_bytes: int = 0) -> int:
+    """Remove layers that no command is using, and return how many bytes that freed. `unused_since`: only
+    those not used since then, and the oldest until at most `most_bytes` are left.
+    """
+    freed = 0
+    everything = layers_in_use(home)
+    total = sum(one.bytes for one in everything)
+    for one in everything:
+        if unused_since is not None and one.used >= unused_since and total - freed <= most_bytes:
+            continue
+        for layer in sorted(one.directory.iterdir()):
+            freed += _clear(layer)
+        with suppress(OSError):
+            one.directory.rmdir()
+    return freed
+
+
+def _clear(layer: Path) -> int:
+    try:
+        lock = _lock(layer)
+    except OSError:
+        return 0
+    if lock is None:
+        return 0
+    try:
+        size = _bytes_below(layer)
+        remove_tree(layer)
+        return size
+    finally:
+        os.close(lock)
+
+
+def remove_tree(directory: Path) -> None:
+    """Remove a layer. The kernel leaves an overlay's work directory without permissions."""
+    for path, below, _files in os.walk(directory):
+        for name in below:
+            with suppress(OSError):
+                os.chmod(os.path.join(path, name), 0o700, follow_symlinks=False)
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+def _bytes_below(directory: Path) -> int:
+    total = 0
+    for path, _names, files in os.walk(directory):
+        for name in files:
+            with suppress(OSError):
+                total += os.lstat(os.path.join(path, name)).st_blocks * 512
+    return total
+
+
+def _prune_sometimes(home: Path) -> None:
+    """Once a day, in the background."""
+    mark = home / DIRECTORY / "pruned"
+    now = time.time()
+    with suppress(OSError):
+        if mark.exists() and now - mark.stat().st_mtime < _PRUNE_EVERY:
+            return
+        mark.touch(mode=0o600)
+        from threading import Thread
+
+        since = now - _KEPT_DAYS * 24 * 3600
+        job = {"unused_since": since, "most_bytes": MOST_BYTES}
+        Thread(target=clear_layers, args=(home,), kwargs=job, daemon=True).start()

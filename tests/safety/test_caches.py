@@ -1,0 +1,317 @@
+"""Package managers work in the sandbox, and never write to the person's own caches."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import sys
+import tarfile
+import time
+import zipfile
+from collections.abc import Callable
+from hashlib import blake2b
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from box import available, level_of
+
+from coder.policy.sandbox.caches import Layer, clear_layers, layers_in_use, take_layer
+from coder.policy.sandbox.caches import settings_without_credentials as public_settings
+from coder.policy.sandbox.ladder import Sandbox
+from coder.process.run import Outcome, run_process
+from coder.protocol.ops import ApprovalReply
+from kit import ScriptedServer
+from kit.calls import bash
+from kit.driving import Driver, Event, Project
+
+RUNGS = available()
+MODES = {"approved": "default", "yolo": "yolo"}
+
+
+@pytest.fixture(params=RUNGS)
+def rung(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def played(project: Project, rung: str, *lines: str, **options: Any) -> list[Event]:
+    """The results of these lines, which a person approves where the mode asks."""
+
+    async def scenario(url: str) -> None:
+        driver = Driver(project, url, can_ask=True, **options)
+        driver.engine.agent.sandbox.level = level_of(rung)
+        driver.start()
+        await driver.send("go", lambda asked: ApprovalReply(asked.approval_id, "yes"))
+        await driver.close()
+
+    with ScriptedServer([*({"calls": [bash(line)]} for line in lines), {"text": "done"}]) as server:
+        asyncio.run(scenario(server.url))
+    return project.of_type("observation")
+
+
+def fingerprint(directory: Path) -> dict[str, str]:
+    """Every file below with its content, mode and time."""
+    return {
+        str(path.relative_to(directory)): (
+            f"{path.lstat().st_mode:o} {path.lstat().st_mtime_ns} "
+            + (blake2b(path.read_bytes()).hexdigest() if path.is_file() else "")
+        )
+        for path in sorted(directory.rglob("*"))
+    }
+
+
+def npm_package(directory: Path) -> None:
+    """`thing.tgz`: a package to install without a registry."""
+    manifest = json.dumps({"name": "thing", "version": "1.0.0", "main": "index.js"}).encode()
+    with tarfile.open(directory / "thing.tgz", "w:gz") as archive:
+        for name, data in (("package.json", manifest), ("index.js", b"module.exports = 7\n")):
+            info = tarfile.TarInfo(f"package/{name}")
+            info.size = len(data)
+            archive.addfile(info, BytesIO(data))
+
+
+def wheel(directory: Path) -> None:
+    """`thing-1.0-py3-none-any.whl`: the same for pip."""
+    with zipfile.ZipFile(directory / "thing-1.0-py3-none-any.whl", "w") as archive:
+        archive.writestr("thing.py", "value = 7\n")
+        described = "thing-1.0.dist-info"
+        archive.writestr(f"{described}/METADATA", "Metadata-Version: 2.1\nName: thing\nVersion: 1.0\n")
+        archive.writestr(
+            f"{described}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        archive.writestr(f"{described}/RECORD", "")
+
+
+@pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
+@pytest.mark.parametrize("way", MODES)
+def test_npm_installs_and_leaves_the_person_s_cache_as_it_was(project: Project, rung: str, way: str) -> None:
+    cache = project.home / ".npm" / "_cacache"
+    cache.mkdir(parents=True)
+    (cache / "kept").write_text("the person's", encoding="utf-8")
+    before = fingerprint(project.home / ".npm")
+    npm_package(project.cwd)
+    project.write("package.json", '{"name": "app"}')
+    install = "npm install --offline --no-audit --no-fund ./thing.tgz"
+    again = f"rm -rf node_modules && {install} && node -p 'require(\"thing\")'"
+    seen = (
+        f"ls {cache}/content-v2 && cat {cache}/kept" if rung == "bwrap" else "ls $npm_config_cache/_cacache"
+    )
+    results = played(project, rung, install, again, f"{seen}; touch made", mode=MODES[way])
+    assert [event["meta"]["exit_code"] for event in results] == [0, 0, 0]
+    assert results[1]["content"].splitlines()[-1] == "7"
+    assert "the person's" in results[2]["content"] or rung != "bwrap"
+    assert fingerprint(project.home / ".npm") == before
+
+
+@pytest.mark.parametrize("way", MODES)
+def test_pip_installs_into_a_venv_and_writes_its_cache_apart(project: Project, rung: str, way: str) -> None:
+    cache = project.home / ".cache" / "pip"
+    cache.mkdir(parents=True)
+    (cache / "kept").write_text("the person's", encoding="utf-8")
+    before = fingerprint(project.home / ".cache")
+    wheel(project.cwd)
+    make = f"{sys.executable} -m venv .venv"
+    install = (
+        "PYTHONWARNINGS=ignore .venv/bin/python -m pip install -q --no-index ./thing-1.0-py3-none-any.whl"
+    )
+    write = 'd=$(.venv/bin/python -m pip cache dir) && mkdir -p "$d" && echo x > "$d/made" && cat "$d/made"'
+    use = ".venv/bin/python -c 'import thing; print(thing.value)' && touch made"
+    results = played(project, rung, make, install, write, use, mode=MODES[way])
+    assert [event["meta"]["exit_code"] for event in results] == [0] * 4
+    assert [event["content"] for event in results[2:]] == ["x", "7"]
+    assert fingerprint(project.home / ".cache") == before
+
+
+@pytest.mark.skipif(shutil.which("cargo") is None, reason="cargo is not installed")
+def test_cargo_builds_with_a_vendored_crate(project: Project, rung: str) -> None:
+    toolchains = os.environ.get("RUSTUP_HOME") or Path("~/.rustup").expanduser()
+    cargo = project.home / ".cargo"
+    cargo.mkdir()
+    (cargo / "kept").write_text("the person's", encoding="utf-8")
+    before = fingerprint(cargo)
+    project.write(
+        "Cargo.toml", '[package]\nname = "app"\nversion = "0.1.0"\n[dependencies]\nthing = {path = "thing"}\n'
+    )
+    project.write("src/main.rs", 'fn main() { println!("{}", thing::value()); }\n')
+    project.write("thing/Cargo.toml", '[package]\nname = "thing"\nversion = "0.1.0"\n')
+    project.write("thing/src/lib.rs", "pub fn value() -> i32 { 7 }\n")
+    (result,) = played(project, rung, f"RUSTUP_HOME={toolchains} cargo run -q --offline", mode="yolo")
+    assert result["content"] == "7"
+    assert fingerprint(cargo) == before
+
+
+@pytest.mark.skipif("bwrap" not in RUNGS, reason="needs overlay mounts")
+def test_a_second_command_at_the_same_time_has_a_layer_of_its_own(tmp_path: Path) -> None:
+    first, second = (take_layer(tmp_path, "/project") for _ in range(2))
+    other = take_layer(tmp_path, "/other")
+    assert first is not None
+    assert second is not None
+    assert other is not None
+    assert len({first.directory, second.directory, other.directory}) == 3
+    directory = first.directory
+    first.close()
+    again = take_layer(tmp_path, "/project")
+    assert again is not None
+    assert again.directory == directory
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    found = tmp_path / "home"
+    found.mkdir()
+    return found
+
+
+def run(rung: str, tmp_path: Path, home: Path, line: str, **environment: str) -> Outcome:
+    root = tmp_path / "project"
+    root.mkdir(exist_ok=True)
+    given = {"PATH": os.environ["PATH"], "HOME": str(home), **environment}
+    sandbox = Sandbox(level_of(rung), root, tmp_path / "own", environment=given, caches=True)
+
+    async def scenario() -> Outcome:
+        return await run_process(
+            sandbox.wrap(["/bin/sh", "-c", line]),
+            cwd=root,
+            environment=given,
+            timeout_ms=60_000,
+            keep_bytes=10_000,
+            spill_to=tmp_path / "spilled",
+            spill_limit=0,
+            spill_from=10_000,
+            on_output=lambda _text: None,
+        )
+
+    return asyncio.run(scenario())
+
+
+def test_no_layer_shows_a_credential(rung: str, tmp_path: Path, home: Path) -> None:
+    hidden = [
+        ".cargo/credentials.toml",
+        ".m2/settings.xml",
+        ".gradle/gradle.properties",
+        ".cache/huggingface/token",
+    ]
+    for name in hidden:
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text("token = very-secret\n", encoding="utf-8")
+    outcome = run(
+        rung,
+        tmp_path,
+        home,
+        f"cd {home}; cat {' '.join(hidden)}; grep -rs very-secret {home} $CARGO_HOME; true",
+    )
+    assert "very-secret" not in outcome.stdout
+    for name in hidden:
+        assert (home / name).read_text(encoding="utf-8") == "token = very-secret\n"
+
+
+def test_programs_on_the_person_s_path_stay_as_they_are(rung: str, tmp_path: Path, home: Path) -> None:
+    tool = home / ".cargo" / "bin" / "tool"
+    tool.parent.mkdir(parents=True)
+    tool.write_text("#!/bin/sh\necho true tool\n", encoding="utf-8")
+    tool.chmod(0o755)
+    line = f"echo evil > {tool}; cp /bin/ls {tool.parent}/other; rm -f {tool}; tool"
+    outcome = run(rung, tmp_path, home, line, PATH=f"{tool.parent}:{os.environ['PATH']}")
+    assert outcome.stdout == "true tool\n"
+    assert [path.name for path in tool.parent.iterdir()] == ["tool"]
+
+
+def test_a_cache_that_is_on_path_itself_is_not_layered(rung: str, tmp_path: Path, home: Path) -> None:
+    (home / ".npm").mkdir()
+    line = f"touch {home}/.npm/made && echo written"
+    outcome = run(rung, tmp_path, home, line, PATH=f"{home}/.npm:{os.environ['PATH']}")
+    assert outcome.stdout == ""
+    assert list((home / ".npm").iterdir()) == []
+
+
+def test_a_cache_that_is_missing_is_made_in_the_layer(rung: str, tmp_path: Path, home: Path) -> None:
+    line = 'mkdir -p "$XDG_CACHE_HOME/x" && echo 7 > "$XDG_CACHE_HOME/x/y" && cat "$XDG_CACHE_HOME/x/y"'
+    assert run(rung, tmp_path, home, line).stdout == "7\n"
+    assert run(rung, tmp_path, home, 'cat "$XDG_CACHE_HOME/x/y"').stdout == "7\n"
+    assert list(home.iterdir()) == []
+
+
+def test_a_cache_that_a_variable_moved_is_found_there(rung: str, tmp_path: Path, home: Path) -> None:
+    moved = tmp_path / "data" / "pip"
+    moved.mkdir(parents=True)
+    (moved / "kept").write_text("the person's\n", encoding="utf-8")
+    before = fingerprint(moved)
+    line = 'echo x > "$PIP_CACHE_DIR/made" && cat "$PIP_CACHE_DIR/made" "$PIP_CACHE_DIR/kept"'
+    outcome = run(rung, tmp_path, home, line, PIP_CACHE_DIR=str(moved))
+    assert outcome.stdout.splitlines()[0] == "x"
+    assert "the person's" in outcome.stdout or rung != "bwrap"
+    assert fingerprint(moved) == before
+
+
+def test_registry_settings_are_seen_without_credentials(rung: str, tmp_path: Path, home: Path) -> None:
+    (home / ".npmrc").write_text(
+        "registry=https://registry.example.com/\n"
+        "//registry.example.com/:_authToken=very-secret\n"
+        "//other.example.com/:_password=very-secret\n"
+        "proxy=http://user:very-secret@proxy.example.com\n"
+        "fund=false\n",
+        encoding="utf-8",
+    )
+    (home / ".yarnrc.yml").write_text(
+        "npmRegistryServer: https://registry.example.com\n"
+        "npmAuthToken: very-secret\n"
+        "npmRegistries:\n  //x.example.com:\n    npmAuthToken: very-secret\n    npmAlwaysAuth: true\n",
+        encoding="utf-8",
+    )
+    shown = {
+        Path(path).name: Path(copy).read_text("utf-8") for path, copy in public_settings(str(home), tmp_path)
+    }
+    assert shown[".npmrc"] == "registry=https://registry.example.com/\nfund=false\n"
+    assert "npmRegistryServer" in shown[".yarnrc.yml"]
+    assert "very-secret" not in "".join(shown.values())
+    line = 'cat "${npm_config_userconfig:-$HOME/.npmrc}"; cat "$HOME/.yarnrc.yml"'
+    outcome = run(rung, tmp_path, home, line)
+    assert outcome.stdout.startswith("registry=https://registry.example.com/\n")
+    assert "very-secret" not in outcome.stdout
+
+
+def test_layers_are_counted_and_cleared(tmp_path: Path) -> None:
+    def used(project: str) -> Layer:
+        layer = take_layer(tmp_path, project)
+        assert layer is not None
+        (layer.directory / "data").write_bytes(b"x" * 100_000)
+        work = layer.directory / "work"
+        work.mkdir(exist_ok=True)
+        work.chmod(0)
+        return layer
+
+    busy = used("/busy")
+    used("/idle").close()
+    assert [one.bytes >= 100_000 for one in layers_in_use(tmp_path)] == [True, True]
+    assert clear_layers(tmp_path) >= 100_000
+    assert [one.directory for one in layers_in_use(tmp_path)] == [busy.directory.parent]
+    busy.close()
+    clear_layers(tmp_path)
+    assert layers_in_use(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("since", "most", "left"),
+    [
+        (lambda now: now - 50, 10**9, ["new"]),
+        (lambda _now: 0, 150_000, ["new"]),
+        (lambda _now: 0, 10**9, ["new", "old"]),
+    ],
+)
+def test_old_layers_and_those_beyond_the_limit_go_first(
+    tmp_path: Path, since: Callable[[float], float], most: int, left: list[str]
+) -> None:
+    now = time.time()
+    names = {}
+    for name, age in (("old", 100), ("new", 0)):
+        layer = take_layer(tmp_path, name)
+        assert layer is not None
+        (layer.directory / "data").write_bytes(b"x" * 100_000)
+        names[layer.directory.parent] = name
+        os.utime(layer.directory / "lock", (now - age, now - age))
+        layer.close()
+    clear_layers(tmp_path, unused_since=since(now), most_bytes=most)
+    assert sorted(names[one.directory] for one in layers_in_use(tmp_path)) == left
