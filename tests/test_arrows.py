@@ -63,7 +63,7 @@ KNOWS_A_LANGUAGE = {
     "engine.sdk": "a front end",
 }
 
-MAX_LINES = 500
+MAX_LINES = 800
 
 
 @cache

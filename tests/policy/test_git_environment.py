@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from coder.policy.decide import decide
-from coder.policy.programs import git_environment
-from coder.policy.programs.git_environment import read_only_environment
 from coder.policy.shell.judge import judge
+from coder.process import git as git_environment
+from coder.process.git import read_only_environment
 
 from .place import make_workspace
 

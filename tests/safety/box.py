@@ -22,6 +22,7 @@ from coder.policy.sandbox.ladder import Sandbox, SandboxLevel
 from coder.policy.sandbox.launch import SCOPES_FROM, landlock_abi
 from coder.policy.sandbox.probe import trial
 from coder.policy.sandbox.seccomp import strong_filter
+from coder.process.programs import Runs
 from coder.process.run import Outcome, run_process
 
 if TYPE_CHECKING:
@@ -190,6 +191,7 @@ def run_job(job: dict[str, Any]) -> Outcome:
     return asyncio.run(
         run_process(
             sandbox.wrap(["bash", "-c", job["script"]]),
+            runs=Runs.IN_SANDBOX,
             cwd=Path(job["workspace"]),
             environment=job["environment"],
             timeout_ms=job.get("timeout_ms", 120_000),

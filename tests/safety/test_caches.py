@@ -22,6 +22,7 @@ from box import available, level_of
 from coder.policy.sandbox.caches import Layer, clear_layers, layers_in_use, take_layer
 from coder.policy.sandbox.caches import settings_without_credentials as public_settings
 from coder.policy.sandbox.ladder import Sandbox
+from coder.process.programs import Runs
 from coder.process.run import Outcome, run_process
 from coder.protocol.ops import ApprovalReply
 from kit import ScriptedServer
@@ -174,6 +175,7 @@ def run(rung: str, tmp_path: Path, home: Path, line: str, **environment: str) ->
     async def scenario() -> Outcome:
         return await run_process(
             sandbox.wrap(["/bin/sh", "-c", line]),
+            runs=Runs.IN_SANDBOX,
             cwd=root,
             environment=given,
             timeout_ms=60_000,

@@ -23,6 +23,7 @@ from test_sandbox_engine import played
 from coder.policy.sandbox.connect import mediated
 from coder.policy.sandbox.ladder import Sandbox
 from coder.process.child import Child
+from coder.process.programs import Runs
 from coder.process.run import Outcome, run_process
 from kit.driving import Project
 from kit.mcp_client import until
@@ -46,6 +47,7 @@ def python(text: str, *words: str) -> list[str]:
 async def run(root: Path, line: list[str]) -> Outcome:
     return await run_process(
         line,
+        runs=Runs.IN_SANDBOX,
         cwd=root,
         environment=ENVIRONMENT,
         timeout_ms=60_000,
@@ -93,7 +95,9 @@ def test_no_process_stands_between() -> None:
 
     async def scenario() -> None:
         line = sandbox.wrap(["sleep", "3600"])
-        child = Child(line, cwd=box.workspace, environment=ENVIRONMENT, sink=lambda *_: None)
+        child = Child(
+            line, runs=Runs.IN_SANDBOX, cwd=box.workspace, environment=ENVIRONMENT, sink=lambda *_: None
+        )
         program = Path(f"/proc/{child.pid}/exe")
         await until(lambda: program.resolve().name == Path(sandbox.level.program).resolve().name)
         assert child.end() in (-9, 137)  # itself killed, or told by its own end that what it ran was
@@ -107,7 +111,7 @@ def test_no_process_stands_between() -> None:
     [
         (["/nonexistent/program"], FileNotFoundError),
         (["/etc/passwd"], PermissionError),
-        (["a\0b"], ValueError),
+        (["/a\0b"], ValueError),
     ],
 )
 def test_what_cannot_be_started_is_told_as_of_any_program(
@@ -116,7 +120,9 @@ def test_what_cannot_be_started_is_told_as_of_any_program(
     async def scenario() -> None:
         before = held()
         with pytest.raises(problem):
-            Child(mediated(line), cwd=root, environment=ENVIRONMENT, sink=lambda *_: None)
+            Child(
+                mediated(line), runs=Runs.IN_SANDBOX, cwd=root, environment=ENVIRONMENT, sink=lambda *_: None
+            )
         await until_only(before)
 
     asyncio.run(scenario())
@@ -129,7 +135,13 @@ def test_nor_where_the_kernel_refuses(root: Path, monkeypatch: pytest.MonkeyPatc
         before = held()
         monkeypatch.setattr("coder.policy.sandbox.connect.connect_filter", lambda: b"no program")
         with pytest.raises(OSError, match="Invalid argument"):
-            Child(mediated(["touch", "ran"]), cwd=root, environment=ENVIRONMENT, sink=lambda *_: None)
+            Child(
+                mediated(["/usr/bin/touch", "ran"]),
+                runs=Runs.IN_SANDBOX,
+                cwd=root,
+                environment=ENVIRONMENT,
+                sink=lambda *_: None,
+            )
         await until_only(before)
         assert not (root / "ran").exists()
 
@@ -169,7 +181,7 @@ def test_nothing_is_left_of_two_hundred(root: Path) -> None:
     async def scenario() -> None:
         before = held()
         for _ in range(20):
-            lines = [python(CONNECT, "none"), *[mediated(["true"])] * 9]
+            lines = [python(CONNECT, "none"), *[mediated(["/bin/true"])] * 9]
             await asyncio.gather(*(run(root, line) for line in lines))
         await until_only(before)
 

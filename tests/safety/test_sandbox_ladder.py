@@ -15,6 +15,7 @@ from box import Box, available, bwrap, level_of
 from coder.policy.sandbox import places
 from coder.policy.sandbox.ladder import Hitch, Sandbox, SandboxLevel, probe
 from coder.policy.sandbox.probe import connecting, forget
+from coder.process.programs import Runs
 from coder.process.run import Outcome, run_process
 from coder.texts import Texts
 
@@ -290,6 +291,7 @@ def test_places_that_a_program_closes_are_closed_but_for_what_it_opens(
     async def run() -> Outcome:
         return await run_process(
             box.wrap(["/bin/sh", "-c", line]),
+            runs=Runs.IN_SANDBOX,
             cwd=own / "work",
             environment=environment,
             timeout_ms=60_000,

@@ -376,9 +376,13 @@ def _any_holds(directory: Path, data: bytes) -> bool:
 
 def test_the_pager_gets_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CODER_API_KEY", OWN)
-    page(["sh", "-c", f"env > {tmp_path / 'out'}"], "text", {"PATH": os.environ["PATH"], "KEPT": "kept"})
+    page(
+        ["/bin/sh", "-c", f"env > {tmp_path / 'out'}"],
+        "text",
+        {"PATH": os.environ["PATH"], "LESSOPEN": "kept"},
+    )
     seen = (tmp_path / "out").read_text(encoding="utf-8")
-    assert "KEPT=kept" in seen
+    assert "LESSOPEN=kept" in seen
     assert OWN not in seen
 
 
@@ -413,9 +417,11 @@ def test_closing_the_process_changes_nothing_for_those_inside() -> None:
         "import asyncio, ctypes, os, subprocess, sys; from pathlib import Path\n"
         "from coder.process.child import Child\n"
         "from coder.process.hardening import keep_secret\n"
+        "from coder.process.programs import Runs\n"
         "keep_secret([os.environ['KEY']])\n"
         "async def run():\n"
-        "    child = Child(['true'], cwd=Path('/'), environment={}, sink=lambda *_: None)\n"
+        "    where = {'cwd': Path('/'), 'environment': {}, 'sink': lambda *_: None}\n"
+        "    child = Child(['/bin/true'], runs=Runs.IN_SANDBOX, **where)\n"
         "    await child.exited.wait()\n"
         "    child.end()\n"
         "asyncio.run(run())\n"

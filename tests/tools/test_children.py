@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from coder.process.child import STDERR, STDOUT, Child, shell_status
+from coder.process.programs import Runs
 from coder.process.run import Outcome, run_process
 from kit.mcp_client import running, until
 
@@ -27,12 +28,20 @@ class Heard:
 
 
 def start(root: Path, heard: Heard, *argv: str, with_stdin: bool = False) -> Child:
-    return Child(list(argv), cwd=root, environment=ENVIRONMENT, sink=heard.add, with_stdin=with_stdin)
+    return Child(
+        [shutil.which(argv[0]) or "", *argv[1:]],
+        runs=Runs.IN_SANDBOX,
+        cwd=root,
+        environment=ENVIRONMENT,
+        sink=heard.add,
+        with_stdin=with_stdin,
+    )
 
 
 async def command(root: Path, line: str) -> Outcome:
     return await run_process(
         ["/bin/sh", "-c", line],
+        runs=Runs.IN_SANDBOX,
         cwd=root,
         environment=ENVIRONMENT,
         timeout_ms=30_000,

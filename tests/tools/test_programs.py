@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from coder.policy.sandbox.bwrap import find_bwraps
-from coder.process.executables import find_program
+from coder.process.programs import find_program
 from coder.terminal.input.external import edited_text
 from coder.terminal.pager import pager_command
 from coder.tools.search.ripgrep import find_ripgrep
@@ -93,8 +93,8 @@ def test_every_one_of_them_is_found_so(
     monkeypatch.setattr("sys.path", [str(workspace / "site"), "", "site"])
     assert find_ripgrep(str(directory), workspace) is None
     assert find_bwraps(str(directory), workspace) == []
-    assert pager_command({"PATH": str(directory)}) is None
-    assert edited_text("x", {"PATH": str(directory), "EDITOR": "nano"}) is None
+    assert pager_command({"PATH": str(directory)}, workspace) is None
+    assert edited_text("x", {"PATH": str(directory), "EDITOR": "nano"}, workspace) is None
     assert not (workspace / "ran").exists()
 
 

@@ -11,7 +11,6 @@ import fcntl
 import os
 import re
 import shutil
-import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
 from hashlib import blake2b
@@ -23,9 +22,8 @@ from coder.batch.cut import cut_at
 from coder.batch.nursery import Nursery
 from coder.batch.tasks import Task, is_url
 from coder.fs.safe_open import read_whole
-from coder.policy.programs.git_environment import remote_environment
-from coder.process.executables import find_program
-from coder.process.hardening import own_environment
+from coder.process.git import git_line
+from coder.process.programs import DEVNULL, PIPE, Runs, TimeoutExpired, start
 
 _NOBODY = {
     "GIT_AUTHOR_NAME": "coder",
@@ -36,7 +34,9 @@ _NOBODY = {
 _BASE = "refs/coder/base"
 _CLONE = ["clone", "--quiet", "--bare", "--template=", "-c", "core.hooksPath=/dev/null"]
 
+NO_GIT = "there is no git on PATH that is outside the task's directory and nobody else can replace"
 NO_COMMIT = re.compile(r"'([^'\n]+?)/?' does not have a commit checked out")
+_OF_REPOSITORY = ("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY")
 _MOST_PATTERNS = 1 << 20  # bytes
 _SPECIAL = re.compile(r"[\\*?\[\]]")
 
@@ -290,15 +290,12 @@ class Git:
         self.stopping = stopping
         self._nursery = nursery
         self._source = Path(source)
-        person = {name: value for name, value in own_environment().items() if not name.startswith("GIT_")}
-        ssh = {name: os.environ[name] for name in ("GIT_SSH_COMMAND", "GIT_SSH") if name in os.environ}
-        self._environment = {
-            "GIT_SSH_COMMAND": "ssh -oBatchMode=yes",
-            **remote_environment({**person, **ssh}, self._source),
-            "LC_ALL": "C",
-        }
+        # Of the process's own repository, in a hook of git, say.
+        elsewhere = {name: value for name, value in os.environ.items() if name not in _OF_REPOSITORY}
+        self._environment = {"GIT_SSH_COMMAND": "ssh -oBatchMode=yes", **elsewhere}
+        self._more = {"LC_ALL": "C"}
         if not is_url(source):  # also for git's own helpers, which do not heed our settings
-            self._environment["GIT_ALLOW_PROTOCOL"] = "file"
+            self._more["GIT_ALLOW_PROTOCOL"] = "file"
 
     def run(
         self,
@@ -324,23 +321,24 @@ class Git:
     def _run(
         self, words: list[str], more: Mapping[str, str], cwd: Path | None = None, given: str = ""
     ) -> tuple[int, str, str]:
-        program = find_program("git", None, self._source)
-        if program is None:
-            raise CheckoutError("git is not installed outside the task's directory")
-        with subprocess.Popen(
-            [program, *words],
+        found = git_line(words, self._environment, self._source, Path.cwd(), remote=True)
+        if found is None:
+            raise CheckoutError(NO_GIT)
+        with start(
+            found[0],
+            runs=Runs.HARDENED,
+            environment={**found[1], **self._more, **more},
             cwd=cwd or self._nursery.root,
-            env={**self._environment, **more},
-            stdin=subprocess.PIPE if given else subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stdin=PIPE if given else DEVNULL,
+            stdout=PIPE,
+            stderr=PIPE,
             process_group=self._nursery.group,
         ) as process:
             unsent = os.fsencode(given) or None
             while True:
                 try:
                     output, errors = process.communicate(unsent, timeout=0.5)
-                except subprocess.TimeoutExpired:
+                except TimeoutExpired:
                     unsent = None  # it is on its way
                     if self.stopping():
                         process.kill()

@@ -17,7 +17,6 @@ import os
 import selectors
 import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -28,6 +27,7 @@ from typing import NoReturn
 import msgspec
 
 from coder.batch.root import Root, batch_root, remove_unused
+from coder.process.programs import DEVNULL, Process, Runs, TimeoutExpired, start
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -130,23 +130,24 @@ class Nursery:
         self._control.close()
         try:
             self._process.wait(_GRACE + 5)
-        except subprocess.TimeoutExpired:
+        except TimeoutExpired:
             self._process.kill()
             self._process.wait()
 
 
-def _started(root: Path) -> tuple[subprocess.Popen[bytes], socket.socket]:
+def _started(root: Path) -> tuple[Process, socket.socket]:
     control, theirs = socket.socketpair()
     path = os.pathsep.join(str(Path(directory).absolute()) for directory in sys.path)
     with theirs:
         words = [str(theirs.fileno()), path, LABEL.format(pid=os.getpid()), str(root)]
-        process = subprocess.Popen(
+        process = start(
             [sys.executable, "-I", "-c", _START, *words],
+            runs=Runs.AS_CODER,
             pass_fds=[theirs.fileno()],
-            env={name: os.environ[name] for name in (*PASSED_ON, "TMPDIR") if name in os.environ},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,  # tasks report on their channels
+            environment={name: os.environ[name] for name in (*PASSED_ON, "TMPDIR") if name in os.environ},
+            stdin=DEVNULL,
+            stdout=DEVNULL,
+            stderr=DEVNULL,  # tasks report on their channels
             process_group=0,  # Ctrl+C is the driver's
         )
     return process, control

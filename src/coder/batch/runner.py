@@ -18,7 +18,7 @@ from coder.batch.channel import Done, Grew, Start, TaskChannel
 from coder.batch.gate import Gate
 from coder.batch.home import HOME, OWN
 from coder.batch.job import Check, Outcome
-from coder.batch.mirror import CheckoutError, Killed
+from coder.batch.mirror import NO_GIT, CheckoutError, Killed
 from coder.batch.nursery import PASSED_ON
 from coder.batch.results import ANSWER, PATCH, RECORD
 from coder.batch.workspace import Workspace, counts
@@ -40,6 +40,8 @@ from coder.policy.sandbox.ladder import Sandbox, SandboxLevel, probe
 from coder.policy.sandbox.places import close_places
 from coder.policy.secrets.home import close_home
 from coder.policy.secrets.redact import Redactor
+from coder.process.git import git_line
+from coder.process.programs import Runs, distrust
 from coder.process.run import Outcome as Ran
 from coder.process.run import run_process
 from coder.protocol.entries import Assistant, Observation, Usage
@@ -124,13 +126,14 @@ class Attempt:
         self._deadline = time.monotonic() + (self._task.timeout_s or self._settings.timeout_s)
         for home, own in start.closed.items():
             close_home(home, own)
+        distrust(self._task.source, Path.cwd())
         self._commands = self._directory / "commands"
         close_places(filter(None, start.hidden), but=[self._mirror, self._commands, self._home])
         given = start.secrets
         self._config, self._files = given.config, given.files
         named = {name: given.named[name] for name in self._task.env if name in given.named}
         self._environ = {**_passed_on(), **named, **self._places(), **given.provider}
-        self._workspace = Workspace(self._directory, self._mirror, self._base, self._shell)
+        self._workspace = Workspace(self._directory, self._mirror, self._base, self._shell, self._git)
         self._patched_at = 0.0
         self._read: Read | None = None
         self._provider: Provider | None = None
@@ -239,7 +242,14 @@ class Attempt:
 
     # the person's own commands, and git
 
-    async def _shell(self, line: str, more: dict[str, str], writable: list[str] | None) -> Ran:
+    async def _git(self, words: list[str], more: dict[str, str]) -> Ran:
+        """Outside the sandbox, for a clone whose settings are ours."""
+        found = git_line(words, self._environ, self._workspace.root)
+        if found is None:
+            raise CheckoutError(NO_GIT)
+        return await self._run(found[0], Runs.HARDENED, {**found[1], **more})
+
+    async def _shell(self, line: str, more: dict[str, str], writable: list[str]) -> Ran:
         environment = self._environ
         if self._provider is not None:
             environment = child_environment(environment, self._provider)
@@ -251,32 +261,30 @@ class Attempt:
             script = self._commands / "command.sh"  # where commands cannot write
             script.write_text(line, encoding="utf-8")
             argv = ["/bin/sh", str(script)]
-        cwd = self._workspace.root
-        if writable is not None:
-            assert self._read is not None
-            settings = self._read.loaded.config.sandbox
-            granted = [str(self._home), *settings.writable, *writable]
-            argv = Sandbox(
-                self._level,
-                self._workspace.root,
-                self._own,
-                writable=granted,
-                network=settings.network,
-                environment=environment,
-            ).wrap(argv)
-        return await self._run(argv, cwd, environment)
+        assert self._read is not None
+        settings = self._read.loaded.config.sandbox
+        sandbox = Sandbox(
+            self._level,
+            self._workspace.root,
+            self._own,
+            writable=[str(self._home), *settings.writable, *writable],
+            network=settings.network,
+            environment=environment,
+        )
+        return await self._run(sandbox.wrap(argv), Runs.IN_SANDBOX, environment)
 
     async def _command(self, line: str) -> Ran:
         """`setup` or `check`: in the sandbox, as the model's own commands run, because both run its code."""
         inside = f"cd -- {_quoted(self._prefix)} && {{ {line}\n}}" if self._prefix else line
         return await self._shell(inside, {}, [])
 
-    async def _run(self, argv: list[str], cwd: Path, environment: dict[str, str]) -> Ran:
+    async def _run(self, argv: list[str], runs: Runs, environment: dict[str, str]) -> Ran:
         left = max(1.0, self._deadline - time.monotonic())
         try:
             return await run_process(
                 argv,
-                cwd=cwd,
+                runs=runs,
+                cwd=self._workspace.root,
                 environment=environment,
                 timeout_ms=int(left * 1000),
                 keep_bytes=_KEEP,

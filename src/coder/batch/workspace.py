@@ -68,20 +68,22 @@ git read-tree --prefix={name}/ "$tree"
 """
 _DIFF = "git diff --cached --binary --no-renames --no-ext-diff --no-textconv --ignore-submodules=all"
 
-# Runs a shell line: with what further environment, and where else it may write; None: without the sandbox.
-RunLine = Callable[[str, dict[str, str], list[str] | None], Awaitable[Ran]]
+# Runs a shell line in the sandbox: with what further environment, and where else it may write.
+RunLine = Callable[[str, dict[str, str], list[str]], Awaitable[Ran]]
+# Runs git outside it.
+RunGit = Callable[[list[str], dict[str, str]], Awaitable[Ran]]
 
 
 class Workspace:
     """`root` is the clone; `patches` the git directory that patches are made with."""
 
-    def __init__(self, directory: Path, mirror: Path, base: str, run: RunLine) -> None:
+    def __init__(self, directory: Path, mirror: Path, base: str, run: RunLine, git: RunGit) -> None:
         self.root = directory / "work"
         self.patch_file = directory / "patches" / "patch.diff"
         self._patches = directory / "patches"
         self._mirror = mirror
         self._base = base
-        self._run = run
+        self._run, self._run_git = run, git
         self.has_attributes = False
         self._nested: list[str] = []  # repositories that the task made
         self.lacks: list[str] = []  # what changed and is not in the last whole patch
@@ -90,7 +92,7 @@ class Workspace:
         """Raises `CheckoutError`, `Killed`."""
         _write_git_directory(self.root / ".git", self._mirror, self._base)
         # No program runs by this: the settings are ours, and they define no filter.
-        done = await self._run("git reset --hard --quiet", {**_ALONE, "LC_ALL": "C"}, None)
+        done = await self._run_git(["reset", "--hard", "--quiet"], {**_ALONE, "LC_ALL": "C"})
         _refuse_failed("git reset", done)
         _write_git_directory(self._patches, self._mirror, self._base)
         (self._patches / "info").mkdir()

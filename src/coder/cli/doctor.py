@@ -19,7 +19,7 @@ from coder.context.tokens import TokenCounter, UnknownTokenizer
 from coder.engine.setup import Options, Settings, installed_plugins, listed_models, provider_of, read_settings
 from coder.model.base import ModelError
 from coder.policy.sandbox.ladder import probe
-from coder.process.executables import find_program
+from coder.process.programs import find_program
 from coder.terminal.render.sanitize import safe
 from coder.terminal.render.width import text_width
 from coder.texts import Texts, pick_language

@@ -14,10 +14,9 @@ from coder.cli.common import parser_for, settings_from
 from coder.cli.errors import Exit, UsageError
 from coder.config.user_file import is_in_user_file, set_in_user_file, unset_in_user_file
 from coder.engine.setup import Options, Settings, log_in, try_servers
+from coder.process.programs import open_browser
 from coder.terminal.render.sanitize import safe, safe_json
 from coder.texts import Fault, Phrase
-
-_HAS_BROWSER = ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")  # else a text browser would take the terminal
 
 
 def run(arguments: list[str]) -> int:
@@ -67,10 +66,7 @@ def _log_in(chosen: argparse.Namespace, options: Options, settings: Settings) ->
 
     def show(url: str) -> None:
         print(texts.say("servers.open_page", url=safe(url)), flush=True)
-        if sys.platform == "darwin" or any(options.environ.get(name) for name in _HAS_BROWSER):
-            import webbrowser
-
-            webbrowser.open(url)
+        open_browser(url, options.environ, options.cwd)
 
     try:
         asyncio.run(log_in(options, settings, chosen.name, show if into else None))

@@ -15,7 +15,9 @@ import sys
 def prepare() -> None:
     if sys.getfilesystemencoding() != "utf-8" and not sys.flags.utf8_mode and sys.executable:
         # Non-ASCII file names need UTF-8 mode, which Python only sets at start-up.
-        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])  # noqa: S606 - ourselves
+        from coder.process.programs import restart_python
+
+        restart_python(["-X", "utf8", *sys.orig_argv[1:]])
     for number in range(3):
         try:
             os.fstat(number)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import sys
-import threading
 
 from coder.cli.args import positive
 from coder.cli.common import parser_for, session_named, settings_from
 from coder.cli.errors import Exit, UsageError
 from coder.cli.search import projects_of
+from coder.process.programs import open_browser
 from coder.record.store import SessionStore
 from coder.view.answers import Answers
 from coder.view.server import ViewServer
@@ -36,13 +36,6 @@ def run(arguments: list[str]) -> int:
     with server, contextlib.suppress(KeyboardInterrupt):  # Ctrl+C is how it ends
         print(settings.texts.say("viewer.serving", url=server.url(session)), flush=True)
         if not chosen.no_browser and sys.stdout.isatty():
-            threading.Thread(target=_open_browser, args=(server.one_time_url(session),), daemon=True).start()
+            open_browser(server.one_time_url(session), options.environ, options.cwd)
         server.serve_forever(poll_interval=0.2)
     return Exit.ANSWERED
-
-
-def _open_browser(url: str) -> None:
-    import webbrowser
-
-    with contextlib.suppress(webbrowser.Error, OSError):
-        webbrowser.open(url)

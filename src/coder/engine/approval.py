@@ -130,7 +130,7 @@ def _verdict(session: Session, line: str) -> ShellVerdict:
 def environment_for(session: Session, line: str) -> Mapping[str, str] | None:
     """Environment of a read-only line, which disables programs that a repository's settings name. None where
     it is not known to be read-only any more."""
-    from coder.policy.programs.git_environment import read_only_environment
+    from coder.process.git import read_only_environment
 
     verdict = _verdict(session, line)
     if not verdict.read_only:

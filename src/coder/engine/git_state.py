@@ -6,14 +6,13 @@ The repository is untrusted: programs that its settings name are not run.
 from __future__ import annotations
 
 import contextlib
-import subprocess
 import threading
 from collections.abc import Mapping
 from pathlib import Path
 
 from coder.config import shown
-from coder.policy.programs.git_environment import driver_names, read_only_environment
-from coder.process.executables import find_program
+from coder.process.git import driver_names, git_line
+from coder.process.programs import DEVNULL, PIPE, Process, Runs, TimeoutExpired, start
 
 PATIENCE = 0.15  # seconds that a message waits for it; otherwise a later one has it
 _SECONDS = 5.0  # time-out of git
@@ -26,7 +25,7 @@ class GitState:
 
     def __init__(self, root: Path, environment: Mapping[str, str]) -> None:
         self._root, self._environment = root, environment
-        self._asked: subprocess.Popen[bytes] | None = None
+        self._asked: Process | None = None
         self.start()
 
     def start(self) -> None:
@@ -50,25 +49,26 @@ class GitState:
 
     def _ask(self) -> None:
         try:
-            with contextlib.suppress(OSError, ValueError, subprocess.TimeoutExpired):
+            with contextlib.suppress(OSError, ValueError, TimeoutExpired):
                 self.text = self._told()
         finally:
             self._done.set()
 
     def _told(self) -> str:
-        git = find_program("git", self._environment.get("PATH"), self._root)
         drivers = driver_names(self._root, self._root, into=False)
-        if git is None or drivers is None:
+        found = None
+        if drivers is not None:
+            found = git_line(_STATUS, self._environment, self._root, drivers=drivers)
+        if found is None:
             return ""
-        environment = read_only_environment(self._environment, self._root, drivers)
-        with subprocess.Popen(
-            [git, *_STATUS],
+        pipes = {"stdin": DEVNULL, "stdout": PIPE, "stderr": DEVNULL}
+        with start(
+            found[0],
+            runs=Runs.HARDENED,
+            environment=found[1],
             cwd=self._root,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
             start_new_session=True,
+            **pipes,
         ) as self._asked:
             try:
                 output = self._asked.communicate(timeout=_SECONDS)[0]

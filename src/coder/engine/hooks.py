@@ -14,7 +14,7 @@ from coder.engine.turn_state import Turn
 from coder.hooks.answer import Answer
 from coder.hooks.hooks import Hook
 from coder.policy.shell.verdict import Ruling
-from coder.process.executables import find_program
+from coder.process.programs import Runs, find_program
 from coder.process.run import Outcome, run_process
 from coder.protocol import entries
 from coder.protocol.events import Notice
@@ -87,6 +87,7 @@ async def _start(session: Session, hook: Hook, given: bytes) -> Outcome | Phrase
     async def run(argv: list[str]) -> Outcome:
         return await run_process(
             argv,
+            runs=Runs.FOR_PERSON if hook.person else Runs.IN_SANDBOX,
             cwd=agent.root,
             environment=environment,
             timeout_ms=hook.timeout * 1000,

@@ -16,7 +16,7 @@ import msgspec
 
 from coder.config.schema import McpServer
 from coder.mcp.shapes import Endpoint, HttpEndpoint, McpFault, StdioEndpoint
-from coder.process.executables import find_outside
+from coder.process.programs import find_outside
 
 Wrap = Callable[[list[str]], list[str]]
 _IN_DIRECTORY = 'cd -- "$1" && shift && exec "$@"'

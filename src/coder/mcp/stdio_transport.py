@@ -16,6 +16,7 @@ from coder.mcp import jsonrpc
 from coder.mcp.jsonrpc import Listener, Progress, Waiting
 from coder.mcp.shapes import Json, McpFault, StdioEndpoint, error_line
 from coder.process.child import STDOUT, Child, shell_status
+from coder.process.programs import Runs
 from coder.rpc.peer import notification
 from coder.rpc.wire import Line, LineSplitter, Outbox
 from coder.texts import Phrase
@@ -51,6 +52,7 @@ class StdioTransport:
         try:
             self._child = Child(
                 endpoint.argv,
+                runs=Runs.IN_SANDBOX,
                 cwd=endpoint.cwd,
                 environment=endpoint.environment,
                 sink=self._printed,

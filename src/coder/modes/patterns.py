@@ -58,24 +58,22 @@ def matches(pattern: str, value: str) -> bool | None:
 
 @lru_cache(maxsize=256)  # forms validate every value on each redraw
 def _found_in_child(pattern: str, value: str) -> bool | None:
-    import subprocess
-    import sys
+    from coder.process.programs import DEVNULL, TimeoutExpired, run_python
 
     if len(_runaways) >= MOST_RUNAWAYS:
         return None
     lines = "".join(text.encode("utf-8", "surrogatepass").hex() + "\n" for text in (pattern, value))
     try:
-        done = subprocess.run(
-            [sys.executable, "-I", "-S", "-W", "ignore", "-c", _CHILD, str(CHILD_SECONDS)],
-            input=lines.encode("ascii"),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+        status, _ = run_python(
+            ["-I", "-S", "-W", "ignore", "-c", _CHILD, str(CHILD_SECONDS)],
+            given=lines.encode("ascii"),
+            stdout=DEVNULL,
+            stderr=DEVNULL,
             timeout=100 * CHILD_SECONDS,
-            check=False,
         )
-    except (OSError, subprocess.TimeoutExpired):
-        done = None
-    if done is not None and done.returncode in (10, 11):
-        return done.returncode == 10
+    except (OSError, TimeoutExpired):
+        status = -1
+    if status in (10, 11):
+        return status == 10
     _runaways.append(pattern)
     return None

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from coder.process.child import STDERR, STDOUT, Child, shell_status
 from coder.process.output import PRIVATE_KEY_MARKER, plain
+from coder.process.programs import Runs
 from coder.process.run import Capture, LiveOutput, Spill, decode
 
 _KEEP_BYTES = 65_536  # of unread output
@@ -48,7 +49,9 @@ class Job:
 
     def start(self, argv: list[str], cwd: Path, environment: Mapping[str, str]) -> None:
         """Raises OSError."""
-        self._child = Child(argv, cwd=cwd, environment=environment, sink=self._on_output)
+        self._child = Child(
+            argv, runs=Runs.IN_SANDBOX, cwd=cwd, environment=environment, sink=self._on_output
+        )
         self._following = asyncio.create_task(self._follow(self._child))
 
     @property

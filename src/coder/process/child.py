@@ -11,15 +11,14 @@ import asyncio
 import contextlib
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol
 
 from coder.process.hardening import harden_process
+from coder.process.programs import DEVNULL, PIPE, HeldLine, Runs, start
 
 MARK = "CODER_COMMAND"  # environment variable that identifies a child's orphans
 STDOUT, STDERR = 1, 2
@@ -29,57 +28,6 @@ _SUPERVISOR_GRACE = 2.0  # seconds to clean up after its command; normally milli
 _ROUNDS = 100  # each may reparent to us the children of what it killed
 
 _owned: set[int] = set()  # children of other owners, who reap them themselves
-
-
-Starting = Callable[[], subprocess.Popen[bytes]]
-DESCRIPTOR = "<descriptor>"  # the word that `Prepared.opened` replaces
-
-
-class Closeable(Protocol):
-    """Something that a running program uses."""
-
-    def close(self) -> None: ...
-
-
-class HeldLine(list[str]):
-    """A command line with something that it uses: closed when the program has ended."""
-
-    held: Closeable | None = None
-
-    def release(self) -> None:
-        """Close what the line holds."""
-        if self.held is not None:
-            self.held.close()
-
-
-class Prepared(HeldLine):
-    """A command line that needs something of this process at its start. `file`: opened for the child, whose
-    descriptor's number replaces `DESCRIPTOR`. `start`: a hook that is passed the function that spawns the
-    child, and calls it where that comes under supervision (seccomp).
-    """
-
-    def __init__(
-        self,
-        words: Iterable[str],
-        *,
-        file: str = "",
-        start: Callable[[Starting], subprocess.Popen[bytes]] | None = None,
-    ) -> None:
-        super().__init__(words)
-        self.file = file
-        self.start = start
-
-    @contextlib.contextmanager
-    def opened(self) -> Iterator[tuple[list[str], tuple[int, ...]]]:
-        """The words to start, and the descriptors to pass on."""
-        if not self.file:
-            yield self, ()
-            return
-        descriptor = os.open(self.file, os.O_RDONLY | os.O_CLOEXEC)  # its own offset: read by one child only
-        try:
-            yield [str(descriptor) if word == DESCRIPTOR else word for word in self], (descriptor,)
-        finally:
-            os.close(descriptor)
 
 
 class Supervised(HeldLine):
@@ -95,6 +43,7 @@ class Child:
         self,
         argv: list[str],
         *,
+        runs: Runs,
         cwd: Path,
         environment: Mapping[str, str],
         sink: Callable[[int, bytes], None],
@@ -111,8 +60,20 @@ class Child:
         self._has_supervisor = isinstance(argv, Supervised)
         self._line = argv
         harden_process()
+        # A plain Popen uses vfork, and the loop watches pipes and pidfd itself: a third of the cost of
+        # asyncio's subprocesses.
         with _stdin(given, with_stdin=with_stdin) as stdin:
-            self._popen = _start(argv, cwd, {**environment, MARK: self._mark}, stdin)
+            self._popen = start(
+                argv,
+                runs=runs,
+                environment={**environment, MARK: self._mark},
+                bufsize=0,
+                cwd=cwd,
+                stdin=stdin,
+                stdout=PIPE,
+                stderr=PIPE,
+                start_new_session=True,
+            )
         self.pid = self._popen.pid
         _owned.add(self.pid)
         self._watch_pipes()
@@ -268,7 +229,7 @@ class Child:
 def _stdin(given: bytes, *, with_stdin: bool) -> Iterator[int]:
     """For `Popen`. Data is handed over as an unlinked file: a program that does not read it blocks nobody."""
     if not given:
-        yield subprocess.PIPE if with_stdin else subprocess.DEVNULL
+        yield PIPE if with_stdin else DEVNULL
         return
     import tempfile
 
@@ -276,34 +237,6 @@ def _stdin(given: bytes, *, with_stdin: bool) -> Iterator[int]:
         file.write(given)
         file.seek(0)
         yield file.fileno()
-
-
-def _start(argv: list[str], cwd: Path, environment: Mapping[str, str], stdin: int) -> subprocess.Popen[bytes]:
-    """A plain Popen uses vfork, and the loop watches pipes and pidfd itself: a third of the cost of asyncio's
-    subprocesses.
-    """
-    return start_program(
-        argv,
-        bufsize=0,
-        cwd=cwd,
-        env=dict(environment),
-        stdin=stdin,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    )
-
-
-def start_program(argv: list[str], **options: Any) -> subprocess.Popen[bytes]:
-    """`subprocess.Popen`, for a line that may be `Prepared`."""
-    if not isinstance(argv, Prepared):
-        return subprocess.Popen(argv, **options)
-    with argv.opened() as (words, descriptors):
-
-        def start() -> subprocess.Popen[bytes]:
-            return subprocess.Popen(words, pass_fds=descriptors, **options)
-
-        return start() if argv.start is None else argv.start(start)
 
 
 if sys.platform != "darwin" or sys.version_info >= (3, 13):

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_DUMPABLE = 4
 _ARGUMENTS, _ENVIRONMENT_END = 45, 48  # fields of /proc/self/stat, counted after the name
+
+_SECRET_NAME = re.compile(r"KEY$|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
 
 _secrets: set[str] = set()
 _overwritten: set[bytes] = set()
@@ -25,13 +28,9 @@ def keep_secret(values: Iterable[str]) -> None:
     _secrets.update(values)
 
 
-def own_environment() -> dict[str, str]:
-    """This process's environment without secrets, for programs that coder starts for itself."""
-    return {
-        name: value
-        for name, value in os.environ.items()
-        if not name.endswith("_API_KEY") and not any(secret in value for secret in _secrets)
-    }
+def is_secret(name: str, value: str) -> bool:
+    """Whether a variable is a key by its name, or contains one that is known."""
+    return _SECRET_NAME.search(name) is not None or any(secret in value for secret in _secrets)
 
 
 def harden_process() -> None:

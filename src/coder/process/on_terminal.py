@@ -21,6 +21,7 @@ from pathlib import Path
 
 from coder.process.child import Child, shell_status
 from coder.process.output import Printed
+from coder.process.programs import Runs
 from coder.process.run import Capture, Outcome, ProcessCancelled
 
 # The child leads a session without a terminal: the first one that it opens becomes its controlling one.
@@ -199,7 +200,9 @@ async def run_on_terminal(
     relay = _Relay(keys, screen, keep_bytes)
     try:
         line = ["/bin/sh", "-c", _ON_PTY, relay.name, *argv]
-        child = Child(line, cwd=cwd, environment=environment, sink=lambda _stream, _data: None)
+        child = Child(
+            line, runs=Runs.FOR_PERSON, cwd=cwd, environment=environment, sink=lambda _stream, _data: None
+        )
         cancelled, code = True, -1
         try:
             with relay.connected():

@@ -17,6 +17,7 @@ import msgspec
 
 from coder.process.child import STDOUT, Child, shell_status
 from coder.process.output import Printed, whole_lines
+from coder.process.programs import Runs
 
 TIMED_OUT = 124  # as timeout(1)
 _PIPE_GRACE = 0.1  # seconds after exit, for output of its background children
@@ -195,6 +196,7 @@ class _OutputSinks:
 async def run_process(
     argv: list[str],
     *,
+    runs: Runs,
     cwd: Path,
     environment: Mapping[str, str],
     timeout_ms: int,
@@ -211,7 +213,7 @@ async def run_process(
     live = LiveOutput(on_output, asyncio.get_running_loop())
     output = _OutputSinks(keep_bytes, Spill(spill_to, spill_limit, spill_from or keep_bytes), live)
     begun = time.monotonic()
-    child = Child(argv, cwd=cwd, environment=environment, sink=output.add, given=stdin)
+    child = Child(argv, runs=runs, cwd=cwd, environment=environment, sink=output.add, given=stdin)
     ended = cancelled = False
     try:
         ended = await _wait(child, timeout_ms)

@@ -189,7 +189,7 @@ class LookBack:
 
     def _page(self, lines: Callable[[], Iterable[Line]], *, at_end: bool = False) -> bool:
         hint, app = self._texts.say("terminal.pager_hint"), self._region.app.context
-        command = pager.pager_command(os.environ, at_end=at_end, hint=hint)
+        command = pager.pager_command(os.environ, self._view.root, at_end=at_end, hint=hint)
         if command is None or app is None:
             return False
         from prompt_toolkit.application import run_in_terminal

@@ -87,12 +87,13 @@ class Repl:
         )
         self.transcript = Transcript(self.texts, lambda: self._size()[0], self._transcript_rows)
         self.transcript.folds = not self.ui.plain
-        self.transcript.pages = lambda: pager.pager_command(os.environ) is not None
+        self.transcript.pages = lambda: pager.pager_command(os.environ, engine.view.root) is not None
         self.transcript.thinking, self.transcript.output_lines = self.ui.thinking, self.ui.output_lines
         self.status_line = StatusLine(self.ui.statusline, engine, self.texts, self._draw_soon)
         self.picker = Picker(self.editor, self.texts, self._size, self._draw_soon)
         self.live_rows = self._new_live_rows()
         self.actions = Actions(self.editor, self.state, self, self.modes.bar)
+        self.actions.workspace = engine.view.root
         self.live_region = self._new_live_region()
         self.status_line.vim_mode = self.actions.vim_mode
         self.approval_prompt = ApprovalPrompt(

@@ -51,12 +51,14 @@ class StatusLine:
         self._running = asyncio.ensure_future(self._run())
 
     async def _run(self) -> None:
-        from coder.process.run import run_process  # most people have no such command
+        from coder.process.programs import Runs  # most people have no such command
+        from coder.process.run import run_process
 
         self._told = self._next
         try:
             done = await run_process(
                 ["/bin/sh", "-c", self._command],
+                runs=Runs.FOR_PERSON,
                 cwd=self._view.root,
                 environment=self._view.environment,
                 timeout_ms=_TIMEOUT_MS,

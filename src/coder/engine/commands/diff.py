@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable, Mapping
-from pathlib import Path
+from collections.abc import Iterable
 
 import msgspec
 
 from coder.engine.agent import Agent
 from coder.fs.safe_open import read_whole
-from coder.policy.programs.git_environment import driver_names, read_only_environment
 from coder.policy.sandbox.ladder import Sandbox, probe
 from coder.policy.verification import is_cache
-from coder.process.executables import find_program
+from coder.process.git import driver_names, git_line
+from coder.process.programs import Runs
 from coder.process.run import Outcome, run_process
 from coder.texts import Joined, Phrase, Said
 
@@ -178,20 +177,22 @@ def _by_journal(agent: Agent, wanted: list[str]) -> Said:
 async def _git(agent: Agent, *args: str) -> Outcome | None:
     """None where there is no git."""
     context = agent.session.context
-    settings = ("core.quotePath=false", "core.fsmonitor=false", "diff.ignoreSubmodules=dirty")
-    program = find_program("git", context.environment.get("PATH"), agent.root)
-    if program is None:
+    settings = ("-c", "core.quotePath=false", "-c", "diff.ignoreSubmodules=dirty")
+    sandbox = await _sandbox(agent)
+    # In the sandbox of `plan` filters cannot change anything; without one none of them runs.
+    drivers = () if sandbox else await asyncio.to_thread(driver_names, agent.root, agent.root, into=False)
+    found = None
+    if drivers is not None:
+        found = git_line([*settings, *args], context.environment, agent.root, drivers=drivers)
+    if found is None:
         return None
-    line = [program, *(word for setting in settings for word in ("-c", setting)), "--no-pager", *args]
-    environment = {**context.environment, "GIT_OPTIONAL_LOCKS": "0", "GIT_EXTERNAL_DIFF": ""}
+    line, environment = found
     try:
-        sandbox = await _sandbox(agent)
         return await run_process(
             sandbox.wrap(line) if sandbox else line,
+            runs=Runs.IN_SANDBOX if sandbox else Runs.HARDENED,
             cwd=context.workspace.root,
-            environment=environment
-            if sandbox
-            else await asyncio.to_thread(_guarded, agent.root, environment),
+            environment=environment,
             timeout_ms=30_000,
             keep_bytes=_KEEP,
             spill_to=context.outputs / "diff.txt",
@@ -203,8 +204,6 @@ async def _git(agent: Agent, *args: str) -> Outcome | None:
 
 
 async def _sandbox(agent: Agent) -> Sandbox | None:
-    """Git runs programs that an untrusted repository's settings name, such as filters: in the sandbox of
-    `plan` they cannot change anything."""
     if agent.config.sandbox.mode == "off":
         return None
     level = agent.sandbox.level
@@ -215,11 +214,3 @@ async def _sandbox(agent: Agent) -> Sandbox | None:
     if level.rung == "none":
         return None
     return Sandbox(level, agent.root, agent.place.home, plan=True, environment=agent.place.environment)
-
-
-def _guarded(root: Path, environment: Mapping[str, str]) -> Mapping[str, str]:
-    """Without a sandbox none of them runs."""
-    drivers = driver_names(root, root, into=False)
-    if drivers is None:
-        raise OSError("the repository's settings cannot be read")
-    return read_only_environment(environment, root, drivers)

@@ -23,7 +23,7 @@ import msgspec
 
 from coder.config.models import FILE, NAME, SIZE, models_directory
 from coder.fs.private import locked, make_private
-from coder.process.hardening import own_environment
+from coder.process.programs import Runs, own_environment
 from coder.process.run import run_process
 from coder.texts import Fault, Phrase
 
@@ -164,7 +164,9 @@ async def _download(package: str, place: Path) -> Path:
     outcome = await run_process(
         argv,
         cwd=place,
-        environment={**own_environment(), "TMPDIR": str(place)},  # where there is room, as was checked
+        runs=Runs.AS_CODER,
+        # TMPDIR: where there is room, as was checked
+        environment={**own_environment(also=("PIP_", "PYTHON")), "TMPDIR": str(place)},
         timeout_ms=_MOST_MS,
         keep_bytes=8_192,
         spill_to=place / "output",

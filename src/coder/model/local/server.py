@@ -13,12 +13,14 @@ import msgspec
 from coder.config.models import FETCHED, PREFIX, WINDOW
 from coder.model.base import ModelError, Progress
 from coder.process.child import STDOUT, Child
-from coder.process.hardening import own_environment
+from coder.process.programs import Runs, own_environment
 from coder.texts import Phrase
 
 _SERVE = Path(__file__).with_name("serve.py")
 _LOOK_SECONDS = 0.2  # between two looks at how much is loaded
 _LOAD_SECONDS = 300.0
+# Of llama.cpp's back ends, and of the interpreter that finds it.
+_ACCELERATION = ("CUDA_", "NVIDIA_", "GGML_", "LLAMA_", "HIP_", "ROCR_", "HSA_", "VK_", "OMP_", "PYTHON")
 _KEPT = 4_096  # bytes of its log, for an error
 
 
@@ -72,7 +74,8 @@ class LocalServer:
         self._child = Child(
             [sys.executable, "-P", str(_SERVE)],
             cwd=Path("/"),
-            environment=own_environment(),
+            environment=own_environment(also=_ACCELERATION),
+            runs=Runs.AS_CODER,
             sink=self._sink,
             with_stdin=True,
         )

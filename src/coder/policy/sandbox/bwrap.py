@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coder.policy.sandbox.places import AccessRules
-from coder.process.child import DESCRIPTOR, Prepared
-from coder.process.executables import find_program
+from coder.process.programs import DESCRIPTOR, Prepared, find_program
 
 if TYPE_CHECKING:
     from coder.policy.sandbox.seccomp import Sockets

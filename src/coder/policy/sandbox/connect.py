@@ -17,7 +17,6 @@ import errno
 import os
 import select
 import stat
-import subprocess
 import sys
 from _thread import start_new_thread
 from concurrent.futures import CancelledError, Future
@@ -35,7 +34,7 @@ from coder.policy.sandbox.launch import (
     program_of,
 )
 from coder.policy.sandbox.seccomp import connect_filter
-from coder.process.child import Prepared, Starting
+from coder.process.programs import Prepared, Process, Starting
 
 _LIBC = ctypes.CDLL(None, use_errno=True)  # releases the GIL
 _RECEIVE, _SEND, _IS_VALID = 0xC0502100, 0xC0182101, 0x40082102  # SECCOMP_IOCTL_NOTIF_*
@@ -50,7 +49,7 @@ _SOL_SOCKET, _SO_DOMAIN, _AF_UNIX = 1, 39, 1
 _LONGEST_ADDRESS = 128
 _AT_ONCE = 64  # pending connections; further ones queue in the kernel (back-pressure)
 
-_Started = Future[subprocess.Popen[bytes]]
+_Started = Future[Process]
 _Cleanup = contextlib.ExitStack[bool | None]
 
 
@@ -59,7 +58,7 @@ def mediated(line: list[str]) -> Prepared:
     return Prepared(line, file=line.file if isinstance(line, Prepared) else "", start=_start)
 
 
-def _start(starting: Starting) -> subprocess.Popen[bytes]:
+def _start(starting: Starting) -> Process:
     started = _Started()
     try:
         start_new_thread(_inside, (starting, started))

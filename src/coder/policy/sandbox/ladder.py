@@ -20,7 +20,8 @@ from coder.policy.sandbox.bwrap import bwrap_arguments, with_filter
 from coder.policy.sandbox.caches import Layer, take_layer
 from coder.policy.sandbox.places import ORDINARY, AccessRules, LineAccess, places_for
 from coder.policy.scratch import state_directory
-from coder.process.child import HeldLine, Prepared, Supervised
+from coder.process.child import Supervised
+from coder.process.programs import HeldLine, Prepared
 from coder.texts import Phrase
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ import contextlib
 import os
 import shutil
 import stat
-import subprocess
 import sys
 from pathlib import Path
 
@@ -22,7 +21,7 @@ from coder.policy.sandbox.ladder import Hitch, Sandbox, SandboxLevel
 from coder.policy.sandbox.seatbelt import PROGRAM
 from coder.policy.scratch import state_directory
 from coder.policy.secrets.home import HOME_SECRETS
-from coder.process.child import start_program
+from coder.process.programs import DEVNULL, PIPE, Runs, TimeoutExpired, start
 
 _FILE = "sandbox.json"
 _SECONDS = 10
@@ -209,7 +208,7 @@ def _run_trial(level: SandboxLevel, place: Path, network: bool) -> Hitch | None:
         status, stdout, stderr = _run(sandbox.wrap(shell), environment)
     except OSError as error:
         return Hitch("sandbox.why.failed", {"line": error.strerror or str(error)})
-    except subprocess.TimeoutExpired:
+    except TimeoutExpired:
         return Hitch("sandbox.why.late", {"seconds": str(_SECONDS)})
     finally:
         shutil.rmtree(sandbox.scratch(), ignore_errors=True)
@@ -224,17 +223,18 @@ def _run_trial(level: SandboxLevel, place: Path, network: bool) -> Hitch | None:
 
 
 def _run(line: list[str], environment: dict[str, str]) -> tuple[int, bytes, bytes]:
-    with start_program(
+    with start(
         line,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        runs=Runs.IN_SANDBOX,
+        environment=environment,
+        stdin=DEVNULL,
+        stdout=PIPE,
+        stderr=PIPE,
         start_new_session=True,
     ) as process:
         try:
             stdout, stderr = process.communicate(timeout=_SECONDS)
-        except subprocess.TimeoutExpired:
+        except TimeoutExpired:
             process.kill()
             raise
         return process.returncode, stdout, stderr

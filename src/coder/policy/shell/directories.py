@@ -48,7 +48,7 @@ class WorkingDirectories:
         """Whether all programs that git would start in `below` are known, so that they can be disabled.
         `into`: nested repositories as well.
         """
-        from coder.policy.programs.git_environment import driver_names
+        from coder.process.git import driver_names
 
         for directory in (place / below for place in self.directories):
             if (directory, into) not in self.drivers:
@@ -85,7 +85,7 @@ class WorkingDirectories:
 
     def holds_program(self, name: str) -> bool:
         """Whether an unconfined line finds this program in the workspace: the model may have written it. By
-        the shell's lookup, not `process.executables`: nothing is started here.
+        the shell's lookup, not `process.programs`: nothing is started here.
         """
         if self.confined:
             return False

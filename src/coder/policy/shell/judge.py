@@ -22,7 +22,7 @@ from coder.policy.shell.tree import Line, SimpleCommand, read_line
 from coder.policy.shell.variables import is_dangerous, may_be_exported
 from coder.policy.shell.verdict import Segment, ShellVerdict
 from coder.policy.shell.words import NotUnderstood, Word
-from coder.process.executables import find_program
+from coder.process.programs import find_program
 from coder.texts import Phrase
 
 _MOST_NESTED = 6

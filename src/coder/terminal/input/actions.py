@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from prompt_toolkit.application import run_in_terminal
@@ -76,6 +77,7 @@ class Actions:
         self.bar = bar
         self.app: Application[None]
         self.vim: Vim
+        self.workspace = Path.cwd()
         self.hint = ""  # text key of what the last key calls for
         self._next_hint = ""  # the same of the key being handled
         self.keys_asked = False  # `?` was the last key, on an empty line
@@ -338,7 +340,9 @@ class Actions:
     async def _edited(self, text: str, suffix: str) -> str | None:
         from coder.terminal.input.external import edited_text
 
-        edited = await run_in_terminal(lambda: edited_text(text, os.environ, suffix), in_executor=True)
+        edited = await run_in_terminal(
+            lambda: edited_text(text, os.environ, self.workspace, suffix), in_executor=True
+        )
         if edited is None:
             self.app.output.bell()
         return edited

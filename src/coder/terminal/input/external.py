@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 import shlex
-import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from coder.process.executables import own_command
+from coder.process.programs import Runs, find_chosen, own_environment, run
 
 _USUAL = ("editor", "nano", "vi", "emacs")
 
 
-def edited_text(text: str, environ: Mapping[str, str], suffix: str = ".md") -> str | None:
+def edited_text(text: str, environ: Mapping[str, str], workspace: Path, suffix: str = ".md") -> str | None:
     """The edited text; None if there is no editor or it failed. The temporary file has mode 0600. `suffix`
     tells the editor what kind of text it is."""
     handle, name = tempfile.mkstemp(prefix="coder-", suffix=suffix)
@@ -22,7 +21,7 @@ def edited_text(text: str, environ: Mapping[str, str], suffix: str = ".md") -> s
     try:
         with os.fdopen(handle, "w", encoding="utf-8", errors="replace", newline="") as file:
             file.write(text)
-        if not _ran(path, environ):
+        if not _ran(path, environ, workspace):
             return None
         return path.read_bytes().decode("utf-8", errors="replace").replace("\r\n", "\n").removesuffix("\n")
     except OSError:
@@ -31,12 +30,13 @@ def edited_text(text: str, environ: Mapping[str, str], suffix: str = ".md") -> s
         path.unlink(missing_ok=True)
 
 
-def _ran(path: Path, environ: Mapping[str, str]) -> bool:
+def _ran(path: Path, environ: Mapping[str, str], workspace: Path) -> bool:
     for first, *rest in filter(None, _commands(environ)):
-        program = own_command(first, environ.get("PATH"))
+        program = find_chosen(first, environ.get("PATH"), workspace)
         try:
             if program is not None:
-                return subprocess.call([program, *rest, str(path)]) == 0
+                line, kept = [program, *rest, str(path)], own_environment(environ)
+                return run(line, runs=Runs.FOR_PERSON, environment=kept)[0] == 0
         except OSError:
             continue
     return False

@@ -91,7 +91,7 @@ class FileIndex:
         if program is None:
             yield from self._walk()
             return
-        import subprocess
+        from coder.process.programs import DEVNULL, PIPE, Runs, start
 
         command = [
             program,
@@ -102,13 +102,8 @@ class FileIndex:
             ".",
         ]
         try:
-            child = subprocess.Popen(
-                command,
-                cwd=self._root,
-                env=self._environ,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
+            child = start(
+                command, runs=Runs.HARDENED, cwd=self._root, stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL
             )
         except OSError:
             yield from self._walk()

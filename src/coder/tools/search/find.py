@@ -74,7 +74,7 @@ async def find_files(
     program = find_ripgrep(context.environment.get("PATH", ""), context.workspace.root)
     if program is not None:
         command = [program, *common_options(place), "--files", "--null", "--", place.argument]
-        ended = await run(command, place.base, context, b"\0", take)
+        ended = await run(command, place.base, b"\0", take)
         if not ended.unusable:
             outcome.timed_out = ended.timed_out
             return outcome
@@ -98,7 +98,7 @@ def named(context: ToolContext, path: Path) -> list[Path]:
 
     program = find_ripgrep(context.environment.get("PATH", ""), context.workspace.root)
     command = [program or "", *common_options(place), "--files", "--null", "--", place.argument]
-    if program is None or run_briefly(command, place.base, context, take, NAMED_SECONDS).unusable:
+    if program is None or run_briefly(command, place.base, take, NAMED_SECONDS).unusable:
         walk = Walk(place.root, place.start, NAMED_SECONDS, [*place.closed, *place.environments])
         skip = len(os.fspath(place.base).rstrip("/")) + 1
         all(take(os.fsencode(file[skip:])) for file in walk.files())
@@ -148,7 +148,6 @@ async def find_lines(
         ended = await run(
             [*command, *options, "-e", pattern, "--", place.argument],
             place.base,
-            context,
             b"\n",
             _line_taker(found, wanted, enough, partial(proved, place.base)),
         )

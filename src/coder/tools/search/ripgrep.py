@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from coder.tools.base import ToolContext
 from coder.tools.search.ignore import (
     IGNORE_FILE,
     SearchRoot,
@@ -25,7 +24,7 @@ from coder.tools.search.ignore import (
 )
 
 if TYPE_CHECKING:
-    import subprocess
+    from coder.process.programs import Process
 
 SECONDS = 20.0  # a search that takes longer ends with what it found
 MAX_LINE_BYTES = 4096  # of a matching line that ripgrep hands over
@@ -38,7 +37,7 @@ _SILENCE = 1.0  # seconds without a record
 
 def find_ripgrep(path: str, workspace: Path | str) -> str | None:
     """The `rg` on `path`, else the one that came with this installation."""
-    from coder.process.executables import find_program
+    from coder.process.programs import find_program
 
     beside = str(Path(sys.executable).parent)
     return find_program("rg", os.pathsep.join([path, beside]), workspace)
@@ -92,9 +91,7 @@ class Ended(msgspec.Struct, frozen=True):
     unusable: bool
 
 
-async def run(
-    command: list[str], cwd: Path, context: ToolContext, separator: bytes, take: Callable[[bytes], bool]
-) -> Ended:
+async def run(command: list[str], cwd: Path, separator: bytes, take: Callable[[bytes], bool]) -> Ended:
     """Run ripgrep, handing over each record until `take` answers False or time is up.
 
     In a thread, on plain pipes: `asyncio`'s own subprocesses can outlive a cancel that comes while
@@ -102,27 +99,25 @@ async def run(
     """
     import asyncio
 
-    process = _Process(command, cwd, dict(context.environment))
+    process = _Process(command, cwd)
     try:
         return await asyncio.to_thread(process.feed, separator, take, SECONDS)
     finally:
         process.stop()
 
 
-def run_briefly(
-    command: list[str], cwd: Path, context: ToolContext, take: Callable[[bytes], bool], seconds: float
-) -> Ended:
+def run_briefly(command: list[str], cwd: Path, take: Callable[[bytes], bool], seconds: float) -> Ended:
     """The same synchronously, for short queries; records end in NUL."""
-    return _Process(command, cwd, dict(context.environment)).feed(b"\0", take, seconds)
+    return _Process(command, cwd).feed(b"\0", take, seconds)
 
 
 class _Process:
     """One run of ripgrep, which `stop` ends from any thread."""
 
-    def __init__(self, command: list[str], cwd: Path, environment: dict[str, str]) -> None:
-        self._command, self._cwd, self._environment = command, cwd, environment
+    def __init__(self, command: list[str], cwd: Path) -> None:
+        self._command, self._cwd = command, cwd
         self._guard = threading.Lock()  # between starting, stopping and reaping: no signal to a stranger
-        self._running: subprocess.Popen[bytes] | None = None
+        self._running: Process | None = None
         self._stopped = False
 
     def stop(self) -> None:
@@ -133,19 +128,19 @@ class _Process:
                     os.killpg(self._running.pid, signal.SIGKILL)
 
     def feed(self, separator: bytes, take: Callable[[bytes], bool], seconds: float) -> Ended:
-        import subprocess
+        from coder.process.programs import DEVNULL, PIPE, Runs, start
 
         try:
             with self._guard:
                 if self._stopped:
                     return Ended(-1, "", timed_out=False, unusable=False)
-                self._running = child = subprocess.Popen(
+                self._running = child = start(
                     self._command,
+                    runs=Runs.HARDENED,
                     cwd=self._cwd,
-                    env=self._environment,
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE,
+                    stdin=DEVNULL,
+                    stdout=PIPE,
+                    stderr=PIPE,
                     start_new_session=True,
                 )
         except (OSError, ValueError):  # not startable, or an argument that no program can be given

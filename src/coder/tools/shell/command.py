@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from coder.process.executables import find_program
 from coder.process.output import PRIVATE_KEY_MARKER, Printed, clean_file, cut_pair
+from coder.process.programs import Runs, find_program
 from coder.process.run import Outcome, ProcessCancelled, run_process
 from coder.texts import Phrase
 from coder.tools.base import OnOutput, ToolCancelled, ToolContext, ToolResult, failed, summed_up
@@ -37,6 +37,7 @@ async def run_command(
         argv, script = shell_line(command, context)
         outcome = await run_process(
             context.wrap_command(argv),
+            runs=Runs.FOR_PERSON if person else Runs.IN_SANDBOX,
             cwd=context.workspace.root,
             environment=context.environment if person else quiet(context.environment),
             timeout_ms=timeout_ms,

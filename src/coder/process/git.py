@@ -12,14 +12,20 @@ import contextlib
 import os
 import re
 import shutil
-import subprocess
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from coder.policy.programs import names
-from coder.process.executables import find_program
-from coder.process.hardening import own_environment
+from coder.process.programs import (
+    DEVNULL,
+    PIPE,
+    Runs,
+    TimeoutExpired,
+    find_program,
+    outside_workspaces,
+    own_environment,
+    start,
+)
 
 _SECONDS = 5.0
 _MOST_REPOSITORIES = 100
@@ -46,10 +52,9 @@ _OFFLINE_VARIABLES = {
     "GIT_SSH_COMMAND": _NOWHERE,
     "GIT_ALLOW_PROTOCOL": "none",  # no transport, whatever the settings
 }
-_DROPPED = names(
-    """
-    GIT_EXTERNAL_DIFF GIT_SSH GIT_PROXY_COMMAND GIT_CONFIG_PARAMETERS GIT_CONFIG_COUNT CDPATH DEBUGINFOD_URLS
-    """
+_DROPPED = (
+    *("GIT_EXTERNAL_DIFF", "GIT_SSH", "GIT_PROXY_COMMAND", "GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT"),
+    *("CDPATH", "DEBUGINFOD_URLS"),
 )
 _SETTINGS = {
     "core.fsmonitor": "false",
@@ -89,15 +94,36 @@ _DRIVERS = re.compile(
 _PLAIN_DIFF = 'f() {{ {diff} -u --label "a/$1" --label "b/$1" "$2" "$5"; true; }}; f'
 
 
+def git_line(
+    words: Iterable[str],
+    environment: Mapping[str, str],
+    *workspaces: Path,
+    drivers: Iterable[str] = (),
+    remote: bool = False,
+) -> tuple[list[str], dict[str, str]] | None:
+    """The argument vector and the hardened environment of a git call of coder's own; None without a trusted
+    git. `drivers`: of the repository, which are disabled too. `remote`: remotes may be reached, with the
+    person's credentials.
+    """
+    program = find_program("git", environment.get("PATH"), *workspaces)
+    if program is None:
+        return None
+    kept = _kept(own_environment(environment), *workspaces)
+    if not remote:
+        return [program, *words], _offline(kept, drivers)
+    kept |= {name: environment[name] for name in ("GIT_SSH_COMMAND", "GIT_SSH") if name in environment}
+    return [program, *words], kept | _VARIABLES | _configured([*_SETTINGS.items()])
+
+
 def driver_names(directory: Path, workspace: Path, *, into: bool) -> frozenset[str] | None:
     """The settings by which the repository at `directory` names programs; with `into`, of nested repositories
     too. None if they cannot be determined.
     """
-    on_path, real_workspace = shutil.which("git"), os.path.realpath(workspace)
+    on_path = shutil.which("git")
     if on_path is None or not directory.is_dir():
         return frozenset()  # no line can run it there
     git = find_program("git", None, workspace)
-    if git is None or not on_path.startswith("/") or _within(os.path.realpath(on_path), real_workspace):
+    if git is None or not outside_workspaces(on_path, workspace):
         return None
     if not _obeys(git):
         return None
@@ -127,25 +153,23 @@ def read_only_environment(
     """The environment for a read-only line. `drivers`: those of its repositories; None if it reads none, and
     git's settings may be shown unchanged. `confined`: it runs in a sandbox, with the person's PATH.
     """
-    kept = _kept(environment, workspace) | _VARIABLES | _OFFLINE_VARIABLES
+    kept = _kept(environment, workspace)
     if confined and "PATH" in environment:
         kept["PATH"] = environment["PATH"]
+    return _offline(kept, drivers)
+
+
+def _offline(kept: dict[str, str], drivers: Iterable[str] | None) -> dict[str, str]:
+    kept = kept | _VARIABLES | _OFFLINE_VARIABLES
     if drivers is None:
         return kept
     overridden = (pair for name in sorted(drivers) for pair in _overridden(name))
     return kept | _configured([*_SETTINGS.items(), *_OFFLINE_SETTINGS.items(), *overridden])
 
 
-def remote_environment(environment: Mapping[str, str], workspace: Path) -> dict[str, str]:
-    """The environment for git as the person: it may use their credentials to reach remotes, but runs no
-    program that a repository in `workspace` configures.
-    """
-    return _kept(environment, workspace) | _VARIABLES | _configured([*_SETTINGS.items()])
-
-
-def _kept(environment: Mapping[str, str], workspace: Path) -> dict[str, str]:
+def _kept(environment: Mapping[str, str], *workspaces: Path) -> dict[str, str]:
     kept = {name: value for name, value in environment.items() if not _is_dropped(name)}
-    kept["PATH"] = _trusted_path(environment.get("PATH", os.defpath), workspace)
+    kept["PATH"] = outside_workspaces(environment.get("PATH", os.defpath), *workspaces)
     return kept
 
 
@@ -159,16 +183,6 @@ def _configured(settings: list[tuple[str, str]]) -> dict[str, str]:
 
 def _is_dropped(name: str) -> bool:
     return name in _DROPPED or name.startswith(("GIT_TRACE", "GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_"))
-
-
-@lru_cache(maxsize=8)
-def _trusted_path(path: str, workspace: Path) -> str:
-    """PATH without the workspace, where the model may have written a program."""
-    root = os.path.realpath(workspace)
-    directories = [directory for directory in path.split(os.pathsep) if directory.startswith("/")]
-    return os.pathsep.join(
-        directory for directory in directories if not _within(os.path.realpath(directory), root)
-    )
 
 
 def _overridden(name: str) -> list[tuple[str, str]]:
@@ -229,26 +243,15 @@ def _answers(
 ) -> list[tuple[int, bytes]] | None:
     """Exit status and output of each, run concurrently."""
     with contextlib.ExitStack() as stack:
-        processes = [stack.enter_context(_start(argv, directory, environment)) for argv in questions]
+        pipes = {"cwd": directory, "stdin": DEVNULL, "stdout": PIPE, "stderr": DEVNULL}
+        processes = [
+            stack.enter_context(start(argv, runs=Runs.HARDENED, environment=environment, **pipes))
+            for argv in questions
+        ]
         try:
             outputs = [one.communicate(timeout=_SECONDS)[0] for one in processes]
-        except subprocess.TimeoutExpired:
+        except TimeoutExpired:
             for one in processes:
                 one.kill()
             return None
     return [(one.returncode, output) for one, output in zip(processes, outputs, strict=True)]
-
-
-def _start(argv: list[str], directory: str, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        argv,
-        cwd=directory,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    )
-
-
-def _within(path: str, directory: str) -> bool:
-    return path == directory or path.startswith(directory.rstrip("/") + "/")
