@@ -205,6 +205,27 @@ def test_only_an_editor_with_this_directory_open_is_taken(tmp_path: Path) -> Non
     assert find_companions(here, {"TMPDIR": str(tmp_path / "nowhere")}) == []
 
 
+def test_a_directory_that_others_can_write_to_and_links_are_not_believed(tmp_path: Path) -> None:
+    """The temporary directory is shared: whoever makes `gemini/ide` first could name any file of ours."""
+    announced(tmp_path, tmp_path, 12, 1012)
+    environ = {"TMPDIR": str(tmp_path)}
+    directory = tmp_path / "gemini" / "ide"
+    assert [one.port for one in find_companions(tmp_path, environ)] == [1012]
+    planted = tmp_path / "cloned.json"
+    (directory / "gemini-ide-server-12-1012.json").rename(planted)
+    (directory / "gemini-ide-server-12-1012.json").symlink_to(planted)
+    assert find_companions(tmp_path, environ) == []
+    planted.replace(directory / "gemini-ide-server-12-1012.json")
+    for path in (directory, directory.parent):
+        path.chmod(0o777)
+        assert find_companions(tmp_path, environ) == []
+        path.chmod(0o755)
+    assert len(find_companions(tmp_path, environ)) == 1
+    (tmp_path / "gemini").rename(tmp_path / "mine")
+    (tmp_path / "gemini").symlink_to(tmp_path / "mine")
+    assert find_companions(tmp_path, environ) == []
+
+
 def test_the_terminals_own_window_comes_first(tmp_path: Path) -> None:
     announced(tmp_path, tmp_path, os.getppid(), 1001)
     announced(tmp_path, tmp_path, 999_999_999, 1002)

@@ -99,7 +99,8 @@ def _new(chosen: argparse.Namespace, cwd: Path, settings: Settings) -> int:
         raise UsageError("cli.modes_no_name")
     directory = (settings.home if chosen.for_all else cwd / ".coder") / "modes"
     try:
-        path = create_mode(directory, chosen.name, chosen.kind or "instant")
+        bound = None if chosen.for_all else cwd
+        path = create_mode(directory, chosen.name, chosen.kind or "instant", bound)
     except Fault as fault:
         raise UsageError(fault.phrase.key, **fault.phrase.values) from None
     where = places(cwd, os.environ, settings.home)

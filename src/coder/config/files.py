@@ -17,11 +17,18 @@ IGNORED_BY_GIT: Final = "/.gitignore\n/history/\n/sessions/\n"  # itself too: `g
 MAX_BYTES: Final = 1_048_576  # written by hand: more is a mistake or an attack
 
 
-def read_bounded(path: Path, label: str) -> bytes | None:
-    """The bytes of a regular file, `None` where absent; `label` names it in errors."""
+def read_bounded(path: Path, label: str, bound: Path | None = None) -> bytes | None:
+    """The bytes of a regular file, `None` where absent; `label` names it in errors. `bound`: the resolved
+    project that it must not lead out of."""
     try:
         # Do not block on a FIFO
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        if bound is None:
+            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        else:
+            path.stat()  # what is not there is no fault, wherever a link leads
+            from coder.fs.safe_open import open_beneath
+
+            descriptor = open_beneath(path, bound)
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
@@ -50,14 +57,22 @@ def reason(error: Exception) -> str:
 
 def ensure_directory(cwd: Path) -> Path:
     """Create `.coder/` with its `.gitignore` if missing (idempotent). Raises `OSError`."""
-    directory = cwd / DIRECTORY
-    directory.mkdir(exist_ok=True)
-    if not directory.resolve().is_relative_to(cwd.resolve()):
+    from coder.fs.safe_open import parent_of
+
+    directory = cwd.resolve() / DIRECTORY
+    real = directory.resolve()
+    if not real.is_relative_to(cwd.resolve()):
         return directory  # a symlink out of the project: write nothing there
-    ignoring = directory / ".gitignore"
+    ignoring = real / ".gitignore"
+    with parent_of(real) as parent:
+        try:
+            os.mkdir(real.name, dir_fd=parent)
+        except FileExistsError:
+            if not real.is_dir():
+                raise
     if not ignoring.is_symlink() and not ignoring.exists():
         from coder.fs.atomic import write_atomically
 
         with contextlib.suppress(FileExistsError):  # lost the race to another process
-            write_atomically(ignoring, IGNORED_BY_GIT.encode("ascii"), 0o644, new=True)
+            write_atomically(ignoring, IGNORED_BY_GIT.encode("ascii"), 0o644, new=True, resolved=True)
     return directory

@@ -102,7 +102,7 @@ def load(
     table, which tells whether a setting of the project is looser. Raises only `ConfigError`."""
     below, project, *above = _layers(
         lambda: _file_layer("home", home / "config.json", str(home / "config.json")),
-        lambda: None if _same_file(cwd, home) else _file_layer("project", cwd / PROJECT_FILE, PROJECT_FILE),
+        lambda: None if _same_file(cwd, home) else _project_layer(cwd),
         lambda: _named_layer(config_file) if config_file else None,
         lambda: _environment_layer(environ),
         lambda: _flags_layer(flags),
@@ -123,9 +123,9 @@ def load(
     )
 
 
-def read_settings(path: Path, label: str) -> Settings | None:
-    """The validated settings of one file, `None` where it does not exist."""
-    data = read_bounded(path, label)
+def read_settings(path: Path, label: str, bound: Path | None = None) -> Settings | None:
+    """The validated settings of one file, `None` where it does not exist. `bound`: see `read_bounded`."""
+    data = read_bounded(path, label, bound)
     if data is None:
         return None
     from coder.config.jsonc import decode
@@ -162,6 +162,11 @@ def _layers(*makers: Callable[[], Source | None]) -> list[Source | None]:
 def _file_layer(origin: Origin, path: Path, label: str) -> Source | None:
     settings = read_settings(path, shown(label))
     return Source(origin=origin, label=shown(label), settings=settings) if settings else None
+
+
+def _project_layer(cwd: Path) -> Source | None:
+    settings = read_settings(cwd / PROJECT_FILE, PROJECT_FILE, cwd.resolve())
+    return Source(origin="project", label=PROJECT_FILE, settings=settings) if settings else None
 
 
 def _named_layer(path: Path) -> Source | None:

@@ -15,6 +15,7 @@ from coder.config.files import ensure_directory, read_bounded, reason
 from coder.config.jsonc import decode
 from coder.config.jsonc_edit import with_member
 from coder.fs.private import locked_by_directory, write_durably
+from coder.fs.safe_open import status_of
 from coder.texts import Phrase
 
 if TYPE_CHECKING:
@@ -45,9 +46,9 @@ def _save_model(cwd: Path, name: str) -> None:
 
 
 def _put_model(target: Path, name: str) -> None:
-    data = read_bounded(target, _LABEL)
+    data = read_bounded(target, _LABEL, target.parent)
     if data is None:
-        write_durably(target, _fresh(name), 0o644)
+        write_durably(target, _fresh(name), 0o644, resolved=True)
         return
     before = decode(data, _LABEL)
     if before is None:  # nothing but blanks and comments
@@ -57,7 +58,7 @@ def _put_model(target: Path, name: str) -> None:
     if not _is_right(before, decode(after, _LABEL), name):
         raise _failure(Phrase("config.model_not_saved_shape"))
     if after != data:
-        write_durably(target, after, stat.S_IMODE(target.stat().st_mode))
+        write_durably(target, after, stat.S_IMODE(status_of(target).st_mode), resolved=True)
 
 
 def _failure(why: Phrase | str) -> ConfigError:

@@ -14,6 +14,7 @@ from coder.context.ledger import Ledger
 from coder.engine.agent import Agent
 from coder.engine.session import Session
 from coder.engine.turn_state import NOTHING_ASKED
+from coder.fs.safe_open import status_of
 from coder.protocol import entries
 from coder.protocol.entries import Job, Observation, State, TurnStart
 from coder.protocol.events import Notice
@@ -37,9 +38,9 @@ def resume_session(agent: Agent, session_id: str) -> Session:
         raise RecordError("session.missing", id=shown(session_id))
     believed = is_trusted(agent.place.home, agent.place.store, session_id)
     path = agent.place.store.log_path(session_id)
-    sink = JsonlHistorySink(path)
+    sink = JsonlHistorySink(path, resolved=True)
     sink.open()
-    if not path.stat().st_size:
+    if not status_of(path).st_size:
         return Session.new(agent, sink)
     state, ledger, recent, choices, newest = Replay(), Ledger(), RecentTurns(), Choices(), NewestTurn()
     jobs = JobsLeft()

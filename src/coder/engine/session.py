@@ -178,7 +178,7 @@ class Session:
     def new(cls, agent: Agent, sink: JsonlHistorySink | None = None) -> Session:
         """`sink`: reuses the record of a session that was killed while it wrote the first line."""
         session_id = sink.path.stem if sink else new_session_id()
-        sink = sink or JsonlHistorySink(agent.place.store.log_path(session_id))
+        sink = sink or JsonlHistorySink(agent.place.store.log_path(session_id), resolved=True)
         session = cls(agent, session_id, [sink], now())
         prompt = session.system_prompt()
         start = session.log.append(session._start(), prompt, role="system")

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from coder.fs.safe_open import parent_of, read_at
+from coder.fs.safe_open import parent_of, read_at, scan_directory
 
 _LOCK_SECONDS = 1.0  # our own writes take less; a foreign holder must not block us
 
@@ -25,18 +25,37 @@ def write_all(descriptor: int, data: bytes) -> None:
 
 
 def write_atomically(
-    path: Path, data: bytes, mode: int = 0o600, *, beside: str = "", sync: bool = False, new: bool = False
+    path: Path,
+    data: bytes,
+    mode: int = 0o600,
+    *,
+    beside: str = "",
+    sync: bool = False,
+    new: bool = False,
+    resolved: bool = False,
 ) -> None:
-    """Atomically write `path`, in a directory of ours, with exactly the mode `mode`.
+    """Atomically write `path`, in a directory that exists, with exactly the mode `mode`. `resolved`: as
+    `replace_file` has it, for what is in a project; else the directory is ours.
 
     `beside`: the temporary file's name, where only this process writes `path`: the next write removes what
     a kill left. `sync`: fsync first. `new`: raise `FileExistsError` rather than replace.
     """
-    temporary = path.with_name(beside or _temporary_name())
-    if beside:
-        temporary.unlink(missing_ok=True)
-    with _renamed_into_place(temporary, path, new=new):
-        _write_new(temporary, data, mode, sync=sync)
+    temporary = beside or _temporary_name()
+    with parent_of(path) if resolved else _own_directory(path.parent) as directory:
+        if beside:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary, dir_fd=directory)
+        with _renamed_into_place(temporary, path.name, directory, new=new):
+            _write_new(temporary, data, mode, directory, sync=sync)
+
+
+@contextlib.contextmanager
+def _own_directory(path: Path) -> Iterator[int]:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def replace_file(path: Path, data: bytes, mode: int | None = None) -> None:
@@ -85,13 +104,11 @@ def _temporary_name() -> str:
 
 
 @contextlib.contextmanager
-def _renamed_into_place(
-    temporary: str | Path, name: str | Path, directory: int | None = None, *, new: bool = False
-) -> Iterator[None]:
+def _renamed_into_place(temporary: str, name: str, directory: int, *, new: bool = False) -> Iterator[None]:
     """Rename what the block creates to its final name; clean up on failure."""
     try:
         yield
-        if not new or not _hard_linked(Path(temporary), name):
+        if not new or not _hard_linked(temporary, name, directory):
             os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
     except BaseException:
         with contextlib.suppress(OSError):
@@ -99,23 +116,23 @@ def _renamed_into_place(
         raise
 
 
-def _hard_linked(temporary: Path, name: str | Path) -> bool:
+def _hard_linked(temporary: str, name: str, directory: int) -> bool:
     """A hard link, unlike a rename, fails if the target exists. False if the file system has none."""
     try:
-        os.link(temporary, name)
+        os.link(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
     except FileExistsError:
         raise
     except OSError:
         return False
-    temporary.unlink()
+    os.unlink(temporary, dir_fd=directory)
     return True
 
 
 def _write_new(
-    temporary: str | Path,
+    temporary: str,
     data: bytes,
     mode: int | None,
-    directory: int | None = None,
+    directory: int,
     *,
     existing: os.stat_result | None = None,
     sync: bool = False,
@@ -183,12 +200,8 @@ def lock_directories(paths: Iterable[Path]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _open_directory(directory: Path) -> Iterator[int]:
-    with parent_of(directory / "x") as parent:
-        descriptor = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=parent)
-    try:
+    with scan_directory(directory) as (_, descriptor):
         yield descriptor
-    finally:
-        os.close(descriptor)
 
 
 def _lock(descriptor: int) -> None:

@@ -13,12 +13,14 @@ if TYPE_CHECKING:
 PRIVATE: Final = 0o600
 
 
-def write_durably(path: Path, data: bytes, mode: int = PRIVATE) -> None:
-    """Replace a file atomically, after the new content is on disk (fsync)."""
+def write_durably(path: Path, data: bytes, mode: int = PRIVATE, *, resolved: bool = False) -> None:
+    """Replace a file atomically, after the new content is on disk (fsync). `resolved`: see
+    `write_atomically`."""
     from coder.fs.atomic import write_atomically
 
     # a name that `_remove_leftovers` recognises
-    write_atomically(path, data, mode, beside=f".{path.name}.{os.urandom(6).hex()}.tmp", sync=True)
+    beside = f".{path.name}.{os.urandom(6).hex()}.tmp"
+    write_atomically(path, data, mode, beside=beside, sync=True, resolved=resolved)
 
 
 def make_private(directory: Path) -> None:

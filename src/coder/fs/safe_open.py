@@ -38,9 +38,9 @@ def real_path(path: str | Path) -> str:
 
 
 @contextlib.contextmanager
-def parent_of(path: Path, *, make: bool = False) -> Iterator[int]:
-    """A descriptor of the directory that `path` is in. `make`: create missing directories."""
-    descriptor = _open_directory_path(os.path.dirname(path), make=make)  # noqa: PTH120 - hot: a Path costs more than the open
+def parent_of(path: Path, *, make: bool = False, mode: int = 0o777) -> Iterator[int]:
+    """A descriptor of the directory that `path` is in. `make`: create missing directories, with `mode`."""
+    descriptor = _open_directory_path(os.path.dirname(path), make=mode if make else None)  # noqa: PTH120 - hot: a Path costs more than the open
     try:
         yield descriptor
     finally:
@@ -55,7 +55,7 @@ def open_file(path: Path, flags: int = _READ, mode: int = 0o666) -> int:
 
 def open_directory(path: str) -> int:
     """A descriptor of the directory at a resolved path, for `open_at`."""
-    return _open_directory_path(path, make=False)
+    return _open_directory_path(path)
 
 
 def open_at(name: str, directory: int) -> int:
@@ -73,6 +73,20 @@ def open_beneath(path: Path, bound: Path | None, flags: int = _READ, mode: int =
     if not real.is_relative_to(bound):
         raise PermissionError(errno.EPERM, "it is a link that leads out of the project", os.fspath(path))
     return open_file(real, flags, mode)
+
+
+def stream_of(path: Path) -> BinaryIO:
+    """The regular file at a resolved path, for reading; neither a symlink nor a pipe is opened."""
+    return _regular(open_file(path), path)
+
+
+def create_file(path: Path, data: bytes) -> None:
+    """A new file at a resolved path, with its directories; raises `FileExistsError` if there is one."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with parent_of(path, make=True) as directory:
+        descriptor = os.open(path.name, flags, 0o666, dir_fd=directory)
+    with os.fdopen(descriptor, "wb") as stream:
+        stream.write(data)
 
 
 def status_of(path: Path) -> os.stat_result:
@@ -128,9 +142,7 @@ def scan_directory(path: Path) -> Iterator[tuple[Iterator[os.DirEntry[str]], int
     """The entries of the directory at `path`, and its descriptor. An entry's `path` is its bare name; its
     `stat` works while this is open.
     """
-    descriptor = _open_directory_path(
-        os.fspath(path), make=False, last=os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-    )
+    descriptor = _open_directory_path(os.fspath(path), last=os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         with os.scandir(descriptor) as found:
             yield found, descriptor
@@ -159,8 +171,9 @@ def missing_parents(path: Path) -> list[Path]:
     return missing
 
 
-def _open_directory_path(path: str, *, make: bool, last: int | None = None) -> int:
-    """Open a directory by its absolute path; `last`: the flags for the innermost component."""
+def _open_directory_path(path: str, *, make: int | None = None, last: int | None = None) -> int:
+    """Open a directory by its absolute path; `make`: the mode of directories to create; `last`: the flags for
+    the innermost component."""
     known = _open_directory_at_once(path, _TRAVERSE if last is None else last | os.O_NOFOLLOW)
     if known is not None:
         return known
@@ -196,14 +209,14 @@ def _open_directory_at_once(path: str, flags: int) -> int | None:
     return None
 
 
-def _open_component(part: str, flags: int, directory: int, path: str, *, make: bool) -> int:
+def _open_component(part: str, flags: int, directory: int, path: str, *, make: int | None) -> int:
     try:
         return _open_nofollow(part, flags, 0, directory, path)
     except FileNotFoundError:
-        if not make:
+        if make is None:
             raise
     with contextlib.suppress(FileExistsError):  # created concurrently
-        os.mkdir(part, dir_fd=directory)
+        os.mkdir(part, make, dir_fd=directory)
     return _open_nofollow(part, flags, 0, directory, path)
 
 

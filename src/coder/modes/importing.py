@@ -14,6 +14,7 @@ from typing import Literal
 import msgspec
 
 from coder.context.frontmatter import HeadFault, Node, read_header, split
+from coder.fs.safe_open import create_file, real_path
 from coder.modes.discover import MAX_DEPTH, MAX_FILES, read_text
 from coder.modes.faults import ModeFault
 from coder.modes.template import PROMPT_PLACE
@@ -71,11 +72,10 @@ def _imported(source: Path, path: Path, target: Path, bound: Path, texts: Texts)
         if isinstance(content, ModeFault):
             raise content
         text = as_mode(content)
-        if not Path(os.path.realpath(goal)).is_relative_to(bound):
+        real = Path(real_path(goal))
+        if not real.is_relative_to(bound):
             return outcome("failed", why=Phrase("modes.import_outside", directory=bound))
-        goal.parent.mkdir(parents=True, exist_ok=True)
-        with goal.open("x", encoding="utf-8", newline="\n") as file:
-            file.write(text)
+        create_file(real, text.encode("utf-8"))
     except (ModeFault, HeadFault) as fault:
         return outcome("failed", why=fault.phrase)
     except FileExistsError:

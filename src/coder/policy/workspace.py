@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from coder.fs.safe_open import real_path
+from coder.fs.safe_open import read_whole, real_path
 from coder.policy.scratch import scratch_of, temporary_directory
 from coder.tools.base import ClosedPlace, OutsideWorkspace
 
@@ -171,8 +171,8 @@ class DirectoryWorkspace:
         git = self._root / ".git"
         try:
             if git.is_file():
-                with git.open("rb") as stream:
-                    git = self._root / os.fsdecode(stream.read(_MOST_BYTES)).removeprefix("gitdir:").strip()
+                named = os.fsdecode(read_whole(git, _MOST_BYTES, self._root))
+                git = self._root / named.removeprefix("gitdir:").strip()
             elif not git.is_symlink():
                 return []
             directory = Path(os.path.realpath(git))

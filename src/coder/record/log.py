@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from coder.fs.safe_open import real_path, stream_of
 from coder.protocol.entries import NAMES, AnyEntry, Instructions, ModeState, SessionEnd, SessionStart
 from coder.protocol.history import HistoryEvent, decode_event
 from coder.record.sinks import HistorySink, close_sink
@@ -149,7 +150,7 @@ def read_log(path: Path) -> Iterator[HistoryEvent]:
 def numbered_log(path: Path, mentions: Sequence[bytes] = ()) -> Iterator[tuple[int, HistoryEvent]]:
     """As `read_log`, with line numbers. `mentions`: only lines with one of these in their beginning, where
     the type is; the others are not decoded."""
-    with path.open("rb") as file:
+    with stream_of(Path(real_path(path.parent)) / path.name) as file:
         for number, line in enumerate(file):
             if not line.endswith(b"\n"):
                 return

@@ -71,7 +71,7 @@ def accept(home: Path, store: SessionStore, session_id: str) -> None:
         key = _key(home) or _new_key(home)
     except OSError as error:
         raise RecordError("record.no_key", directory=home, why=error.strerror) from error
-    sink = JsonlHistorySink(path)
+    sink = JsonlHistorySink(path, resolved=True)
     sink.open()
     try:
         first = last = None

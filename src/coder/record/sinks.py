@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from coder.fs.atomic import write_all
+from coder.fs.safe_open import open_file, parent_of, real_path
 from coder.protocol.history import HistoryEvent
 from coder.record.files import RecordError, encode
 from coder.texts import Phrase
@@ -36,17 +37,22 @@ def close_sink(sink: HistorySink) -> None:
 class JsonlHistorySink:
     """Appends one line per event. An advisory lock keeps a second process out while the file is open."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, resolved: bool = False) -> None:
+        """`resolved`: a directory of it that becomes a symlink is not followed."""
         self.path = path
+        self._resolved = resolved
         self._fd = -1
         self._size = 0
 
     def open(self) -> None:
         """Open and lock the file; the first `append` does it too."""
         try:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             # Never through a symlink: its target would be appended to and its last line truncated.
-            self._fd = os.open(self.path, _APPEND_FLAGS | os.O_NOFOLLOW, 0o600)
+            path = self.path
+            if not self._resolved:
+                path = Path(real_path(path.parent)) / path.name
+            with parent_of(path, make=True, mode=0o700):
+                self._fd = open_file(path, _APPEND_FLAGS, 0o600)
         except OSError as error:
             raise RecordError("record.no_folder", directory=self.path.parent, why=error.strerror) from error
         try:

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from coder.fs.atomic import write_atomically
-from coder.fs.safe_open import real_path
+from coder.fs.safe_open import parent_of, real_path, scan_directory, status_of, stream_of
 from coder.protocol.entries import Command, SessionEnd, State, TurnEnd, TurnStart
 from coder.protocol.history import decode_event, title_of
 from coder.protocol.messages import Message, ToolSpec, chat_messages
@@ -45,8 +45,9 @@ class SessionStore:
     """`.coder/history` (or `--log-dir`) and `.coder/sessions` of a workspace."""
 
     def __init__(self, workspace: Path, log_dir: Path | None = None) -> None:
-        self.history = log_dir or workspace / ".coder" / "history"
-        self.sessions = workspace / ".coder" / "sessions"
+        # Resolved now: what becomes a link later is not followed.
+        self.history = Path(real_path(log_dir or workspace / ".coder" / "history"))
+        self.sessions = Path(real_path(workspace / ".coder" / "sessions"))
         self._workspace = workspace
         self._chosen_by_user = log_dir is not None
 
@@ -106,7 +107,7 @@ class SessionStore:
         if self._escapes_workspace():
             return []
         try:
-            with os.scandir(self.history) as entries:
+            with scan_directory(self.history) as (entries, _):
                 names = [entry.name for entry in entries if entry.name.endswith(".jsonl")]
         except OSError:
             return []
@@ -129,7 +130,9 @@ class SessionStore:
         """Write the body of a Chat Completions request: POSTing it replays the conversation."""
         if not _is_inside(self.sessions, self._workspace):
             raise PermissionError(errno.EPERM, f"{self.sessions} is a link that leads out of the workspace")
-        self.sessions.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = self.sessions / f"{session_id}.json"
+        with parent_of(path, make=True, mode=0o700):
+            pass
         snapshot = {
             "session_id": session_id,
             "created_at": created_at,
@@ -138,8 +141,8 @@ class SessionStore:
             "tools": list(tools),
             "messages": chat_messages(messages),
         }
-        path = self.sessions / f"{session_id}.json"
-        write_atomically(path, encode(snapshot), beside=f".{session_id}.tmp")  # the log is locked by us
+        # The log is locked by us.
+        write_atomically(path, encode(snapshot), beside=f".{session_id}.tmp", resolved=True)
 
 
 def _is_inside(directory: Path, workspace: Path) -> bool:
@@ -149,7 +152,7 @@ def _is_inside(directory: Path, workspace: Path) -> bool:
 def _file_stat(path: Path) -> os.stat_result | None:
     """None unless a regular file; symlinks are not followed."""
     try:
-        stat = path.lstat()
+        stat = status_of(path)
     except OSError:
         return None
     return stat if S_ISREG(stat.st_mode) else None
@@ -162,7 +165,7 @@ def _was_used(info: SessionInfo) -> bool:
 
 def _info(path: Path, stat: os.stat_result) -> SessionInfo | None:
     try:
-        with path.open("rb") as file:
+        with stream_of(path) as file:
             head = list(_first_lines(file))
             file.seek(max(0, stat.st_size - _TAIL))
             tail = file.read(_TAIL)

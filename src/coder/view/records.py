@@ -9,6 +9,7 @@ from typing import BinaryIO
 
 import msgspec
 
+from coder.fs.safe_open import real_path, stream_of
 from coder.protocol import entries
 from coder.protocol.history import HistoryEvent, decode_event
 from coder.record.rewound import Rewinds
@@ -32,8 +33,7 @@ class Page(msgspec.Struct, frozen=True):
 
 def opened_record(path: Path) -> BinaryIO:
     """Raises OSError; neither a symlink nor a pipe is opened."""
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    return os.fdopen(os.open(path, flags), "rb")
+    return stream_of(Path(real_path(path.parent)) / path.name)
 
 
 def read_page(path: Path, start: int, events: int = PAGE_EVENTS, size: int = PAGE_BYTES) -> Page:

@@ -6,11 +6,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
+
+from coder.fs.safe_open import open_at
 
 PORT = "GEMINI_CLI_IDE_SERVER_PORT"
 WORKSPACE = "GEMINI_CLI_IDE_WORKSPACE_PATH"
@@ -72,17 +76,41 @@ def covers(workspace_path: str, cwd: Path) -> bool:
 
 
 def _from_files(environ: Mapping[str, str]) -> list[Companion]:
-    directory = _temporary(environ) / "gemini" / "ide"
     try:
-        names = os.listdir(directory)  # noqa: PTH208 - names are all that is needed
+        directory = _own_directory(_temporary(environ), "gemini", "ide")
     except OSError:
         return []
+    try:
+        return _in_directory(directory, environ)
+    finally:
+        os.close(directory)
+
+
+def _own_directory(base: Path, *names: str) -> int:
+    """A descriptor of the directory. Raises OSError if another user can write to it or has put a link in its
+    way: the temporary directory is shared, and what a companion says goes to the model."""
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+    descriptor = os.open(base, flags)
+    for name in names:
+        try:
+            below = os.open(name, flags | os.O_NOFOLLOW, dir_fd=descriptor)
+        finally:
+            os.close(descriptor)
+        descriptor, info = below, os.fstat(below)
+        if info.st_uid not in (os.getuid(), 0) or info.st_mode & stat.S_IWOTH:
+            os.close(descriptor)
+            raise PermissionError(errno.EPERM, "others can write there", name)
+    return descriptor
+
+
+def _in_directory(directory: int, environ: Mapping[str, str]) -> list[Companion]:
+    names = os.listdir(directory)
     ranked = [(pid, name) for name in names[:_MAX_FILES] if (pid := _pid_of(name))]
     if not ranked:
         return []
     parents = _ancestors(environ)
     ranked.sort(key=lambda one: (one[0] not in parents, not _alive(one[0]), -one[0]))
-    return [companion for _, name in ranked if (companion := _read(directory / name))]
+    return [companion for _, name in ranked if (companion := _read(name, directory))]
 
 
 def _temporary(environ: Mapping[str, str]) -> Path:
@@ -99,11 +127,10 @@ def _pid_of(name: str) -> int:
     return int(pid) if pid.isdecimal() and len(pid) < 12 and (not port or port.isdecimal()) else 0
 
 
-def _read(path: Path) -> Companion | None:
+def _read(name: str, directory: int) -> Companion | None:
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = open_at(name, directory)
         with os.fdopen(descriptor, "rb") as stream:
-            # In a shared temporary directory any user could plant such a file (prompt injection).
             if os.fstat(descriptor).st_uid not in (os.getuid(), 0):
                 return None
             return msgspec.json.decode(stream.read(_MAX_FILE), type=Companion)

@@ -163,7 +163,7 @@ def _by_journal(agent: Agent, wanted: list[str]) -> Said:
             continue
         path, kept = before[name]
         try:
-            now = read_whole(path, _KEEP)
+            now = read_whole(path, _KEEP, path.parent)  # resolved: not through a link that took its place
         except FileNotFoundError:
             now = None
         except (OSError, ValueError):

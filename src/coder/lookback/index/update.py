@@ -15,6 +15,7 @@ from typing import BinaryIO, NamedTuple
 
 import msgspec
 
+from coder.fs.safe_open import stream_of
 from coder.lookback.facts import FactCounter
 from coder.lookback.index.content import Part, packed, parts_of, unpacked
 from coder.lookback.index.database import PART_BITS, WORDS, IndexFault, transaction, with_index
@@ -120,8 +121,7 @@ def _update(index: sqlite3.Connection, directory: str, record: _Record) -> None:
     """In one transaction: an index without the part, or with the whole of it."""
     path = Path(directory, f"{record.name}.jsonl")
     try:
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        file = os.fdopen(os.open(path, flags), "rb")
+        file = stream_of(path)
     except OSError:
         return
     with file, transaction(index):

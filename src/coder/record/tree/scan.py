@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 
+from coder.fs.safe_open import open_file
 from coder.record.tree.index import Base, Entries, IndexEntry, IndexFile, Kind, Saved
 from coder.record.tree.store import BlobStore
 from coder.record.tree.watch import Watch
@@ -453,7 +454,7 @@ def _became_unreadable(old: IndexEntry, new: IndexEntry) -> bool:
 def _content(path: bytes, limit: int) -> bytes | None:
     """The bytes of a regular file; None where it is not one, unreadable or too large."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        fd = open_file(Path(os.fsdecode(path)))
     except OSError:
         return None
     try:

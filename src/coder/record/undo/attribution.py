@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from coder.fs.safe_open import stream_of
 from coder.record.tree.index import IndexEntry
 from coder.record.tree.scan import Changed, Tree
 from coder.record.undo.apply import PathState, state_of, text_of
@@ -116,7 +117,7 @@ def _hash_only(path: bytes, seen: IndexEntry) -> PathState | None:
         return None
     held = blake2b(digest_size=20)
     try:
-        with Path(os.fsdecode(path)).open("rb") as file:
+        with stream_of(Path(os.fsdecode(path))) as file:
             while part := file.read(1 << 20):
                 held.update(part)
     except PermissionError:  # the command removed read permission

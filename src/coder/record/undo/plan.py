@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from coder.fs.safe_open import scan_directory
 from coder.record.undo.apply import PathState, Step, digest, path_of, state_of, temporarily_readable, text_of
 
 MERGED_BYTES = 1 << 20  # up to this size the state after a change is kept too, as the merge base
@@ -85,10 +86,11 @@ class PlannedTree:
 
 def _listed(directory: Path) -> list[Path]:
     try:
-        return list(directory.iterdir())
+        with scan_directory(directory) as (found, _):
+            return [directory / entry.name for entry in found]
     except PermissionError:
-        with temporarily_readable(directory):
-            return list(directory.iterdir())
+        with temporarily_readable(directory), scan_directory(directory) as (found, _):
+            return [directory / entry.name for entry in found]
 
 
 def plan(

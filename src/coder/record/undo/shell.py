@@ -21,6 +21,7 @@ from pathlib import Path
 
 import msgspec
 
+from coder.fs.safe_open import read_whole
 from coder.record.tree.index import Base
 from coder.record.tree.scan import Tree, TreeLimits
 from coder.record.undo.attribution import CLOCK_NS, RunContext, journal_changes
@@ -214,5 +215,8 @@ def _state_directories(git: Path) -> list[Path]:
         return [git]
 
 
+_LONGEST_LINE = 65_536  # bytes of a pointer file
+
+
 def _line(file: Path) -> str:
-    return file.read_text(encoding="utf-8", errors="surrogateescape").strip()
+    return os.fsdecode(read_whole(file, _LONGEST_LINE)).strip()

@@ -7,16 +7,20 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
+import stat
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from coder.fs.atomic import lock_directories
+from coder.fs.safe_open import parent_of, read_at, scan_directory
 from coder.record.undo.apply import path_of
 from coder.record.undo.plan import Change
 
 UNUSED_SECONDS = 30 * 86_400
 KEPT = "kept"
+_TEMPORARY = re.compile(r"\.coder-.{12}\.tmp")
 
 
 def forget_unused(directory: Path, own: str) -> None:
@@ -49,7 +53,7 @@ def remove_leftovers(moves: Iterable[Change], content: Callable[[str], bytes | N
     for move in moves:
         directories.setdefault(path_of(move.path).parent, []).append(move)
     for directory, own in directories.items():
-        found = list(directory.glob(".coder-????????????.tmp")) if directory.is_dir() else []
+        found = _temporary_files(directory)
         if not found:
             continue
         blobs = {held.blob for move in own for held in (move.before, move.after) if held.blob}
@@ -59,8 +63,19 @@ def remove_leftovers(moves: Iterable[Change], content: Callable[[str], bytes | N
                 _remove_if_partial(path, contents)
 
 
+def _temporary_files(directory: Path) -> list[Path]:
+    try:
+        with scan_directory(directory) as (found, _):
+            return [directory / entry.name for entry in found if _TEMPORARY.fullmatch(entry.name)]
+    except OSError:
+        return []
+
+
 def _remove_if_partial(path: Path, contents: list[bytes]) -> None:
-    with contextlib.suppress(OSError):
-        begun = os.fsencode(path.readlink()) if path.is_symlink() else path.read_bytes()
+    with contextlib.suppress(OSError), parent_of(path) as directory:
+        if stat.S_ISLNK(os.stat(path.name, dir_fd=directory, follow_symlinks=False).st_mode):
+            begun = os.fsencode(os.readlink(path.name, dir_fd=directory))
+        else:
+            begun = read_at(path.name, directory) or b""
         if any(content.startswith(begun) for content in contents):
-            path.unlink()
+            os.unlink(path.name, dir_fd=directory)

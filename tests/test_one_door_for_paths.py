@@ -1,0 +1,127 @@
+"""One door for paths: what a project or a model can influence is opened by `coder.fs`, not through links.
+
+Every other module that opens, lists, creates, renames or removes something by its path is listed here, with
+the reason why nobody else can exchange that path or why it does not matter. A new one belongs behind
+`fs/safe_open.py` or `fs/atomic.py`; only where its paths are nobody else's, on this list. Looking whether
+something is there (`exists`, `is_dir`, `stat`) is not counted: it hands on no content and changes nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent / "src" / "coder"
+
+THE_DOOR = ("fs/atomic.py", "fs/private.py", "fs/safe_open.py")
+MAY: dict[str, tuple[str, ...]] = {
+    "only $CODER_HOME, which commands cannot write": (
+        *("config/files.py", "engine/crashes.py", "engine/isolation.py", "engine/redact.py"),
+        *("lookback/index/database.py", "lookback/projects.py", "mcp/tools.py", "record/seal.py"),
+        *("record/tree/index.py", "record/tree/store.py", "record/undo/files.py", "record/undo/journal.py"),
+        *("record/undo/others.py", "record/undo/overlap.py", "record/undo/tidy.py"),
+        *("terminal/input/history.py", "terminal/render/recorded.py", "tools/shell/command.py"),
+        *("process/background.py", "process/output.py", "process/run.py", "batch/home.py"),
+        *("model/local/fetch.py", "model/local/server.py"),
+    ),
+    "a path that the person, or the program that embeds us, chose": (
+        *("batch/tasks.py", "cli/apply.py", "record/sinks.py"),
+    ),
+    "directories of a batch, which its tasks cannot write": (
+        *("batch/attempt.py", "batch/cut.py", "batch/mirror.py", "batch/results.py", "batch/root.py"),
+        *("batch/runner.py", "batch/status.py", "batch/workspace.py"),
+    ),
+    "a new directory in the temporary one, for this process": (
+        *("cli/common.py", "cli/demo.py", "cli/tuning/run.py", "policy/sandbox/probe.py"),
+        *("terminal/input/external.py", "policy/scratch.py"),
+    ),
+    "lists names alone; what is read is opened by the door": (
+        *("context/prompt.py", "context/skills.py", "engine/verify/choice.py", "lookback/index/update.py"),
+        *("modes/discover.py", "modes/importing.py", "policy/secrets/home.py", "record/tree/scan.py"),
+        *("tools/paths.py", "policy/sandbox/servers.py"),
+    ),
+    "opens without following a link, and checks what it got": (
+        *("context/ide/discovery.py", "tools/search/ignore.py", "record/undo/apply.py"),
+    ),
+    "files of the system or of our own package": (
+        *("batch/nursery.py", "batch/page.py", "cli/streams.py", "engine/setup.py", "process/child.py"),
+        *("process/hardening.py", "servers/stdio.py", "terminal/render/sanitize.py", "view/export.py"),
+        *("view/server.py", "policy/sandbox/mounts.py", "policy/sandbox/connect.py"),
+        "policy/sandbox/seatbelt.py",
+    ),
+    "prepares the sandbox, or runs inside it": (
+        *("policy/sandbox/bwrap.py", "policy/sandbox/ladder.py", "policy/sandbox/launch.py"),
+        *("policy/sandbox/places.py", "policy/sandbox/repositories.py"),
+    ),
+}
+
+_OS = """
+    open listdir scandir walk fwalk unlink remove rename renames replace makedirs mkdir rmdir removedirs link
+    symlink readlink chmod chown lchown utime truncate mkfifo mknod
+"""
+_SHUTIL = "copy copy2 copyfile copymode copystat copytree move rmtree chown"
+_PATH = """
+    read_text read_bytes write_text write_bytes unlink mkdir rmdir iterdir glob rglob rename touch chmod
+    symlink_to hardlink_to readlink
+"""
+_BY_DESCRIPTOR = {"dir_fd", "src_dir_fd", "dst_dir_fd"}
+
+
+def path_calls(source: str) -> Iterator[str]:
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.Call):
+            continue
+        keywords = {keyword.arg for keyword in node.keywords}
+        match node.func:
+            case ast.Name("open"):
+                yield "open"
+            case ast.Attribute(ast.Name("os"), name) if name in _OS.split() and not keywords & _BY_DESCRIPTOR:
+                yield f"os.{name}"
+            case ast.Attribute(ast.Name("shutil"), name) if name in _SHUTIL.split():
+                yield f"shutil.{name}"
+            case ast.Attribute(ast.Name("os" | "shutil")):
+                pass
+            case ast.Attribute(_, name) if name in _PATH.split() or (name == "open" and _has_mode(node)):
+                yield f".{name}"
+
+
+def _has_mode(call: ast.Call) -> bool:
+    """`path.open("rb")`, not `sink.open()` or another method of ours."""
+    first = call.args[0].value if call.args and isinstance(call.args[0], ast.Constant) else None
+    given = isinstance(first, str) and set(first) <= set("rwxabt+")
+    return given or any(keyword.arg in ("mode", "encoding") for keyword in call.keywords)
+
+
+def test_paths_are_opened_behind_the_door_or_for_a_reason() -> None:
+    listed = [*THE_DOOR, *(module for modules in MAY.values() for module in modules)]
+    assert len(listed) == len(set(listed)), "a module has one reason"
+    users = {
+        path.relative_to(ROOT).as_posix(): calls
+        for path in sorted(ROOT.rglob("*.py"))
+        if (calls := sorted(set(path_calls(path.read_text(encoding="utf-8")))))
+    }
+    new = {module: calls for module, calls in users.items() if module not in listed}
+    assert not new, f"use coder.fs.safe_open or coder.fs.atomic: {new}"
+    assert not set(listed) - users.keys(), "these need no reason any more"
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("open(p)", ["open"]),
+        ("os.open(p, f)", ["os.open"]),
+        ("os.open(n, f, dir_fd=d)", []),
+        ("os.rename(a, b, src_dir_fd=d, dst_dir_fd=d)", []),
+        ("shutil.rmtree(p)", ["shutil.rmtree"]),
+        ("Path(a).read_text(encoding='utf-8')", [".read_text"]),
+        ("p.open('rb')", [".open"]),
+        ("p.open(encoding='utf-8')", [".open"]),
+        ("sink.open()", []),
+        ("p.exists() and os.path.isdir(p)", []),
+    ],
+)
+def test_what_counts(source: str, found: list[str]) -> None:
+    assert list(path_calls(source)) == found
