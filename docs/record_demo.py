@@ -3,7 +3,7 @@
     ./dev record            writes docs/demo.svg
     ./dev record FILE       writes it elsewhere
 
-The session is played for real (engine, tools, sandbox, approvals typed by hand); only what differs from run
+The session is played for real (engine, tools, sandbox); only what differs from run
 to run (times, token counts) is set to fixed figures, so that a picture changes only where coder does.
 """
 
@@ -38,9 +38,8 @@ SECONDS = 100.0
 TARGET = Path(__file__).parent / "demo.svg"
 TITLE = "coder"
 DESCRIPTION = (
-    "A session of coder in a terminal: the question why the tests fail, the model's thinking, files read, a "
-    "command that a person allows, the failing test, a patch shown as a diff, the answer, the verification "
-    "that passes."
+    "A session of coder in a terminal: the question why the tests fail, the model's thinking, files read, "
+    "the failing test, a patch shown as a diff, the answer, the verification that passes."
 )
 # The model of the tour runs the tests a second time by itself; here the verification does, after the answer.
 ANSWER = (
@@ -178,8 +177,6 @@ def _converse(session: Session) -> None:
     session.type(QUESTION)
     session.until(QUESTION)
     session.type("\r")
-    session.until("Allow?")
-    session.type("y\r")
     session.until(lambda text: "nothing else has changed" in text and "Verified" in text and at_prompt(text))
 
 

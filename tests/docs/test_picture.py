@@ -17,7 +17,6 @@ KEY_LINES = (
     QUESTION,
     "First I look at what is there",
     "read test_basket.py",
-    "bash needs your approval:",
     "python3 -m unittest",
     "FAILED (failures=1)",
     "7 − for price in prices [ 1 :]:",

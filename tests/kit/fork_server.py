@@ -159,7 +159,7 @@ def _use_what_is_made_at_first_use() -> None:
     from coder.engine.continuation import announces
     from coder.engine.verify.claims import claim_in
     from coder.engine.verify.words import asked_for
-    from coder.policy.verification import may_run
+    from coder.policy.shell.judge import judge
     from coder.terminal.render.highlight import CodeState, code_lines
     from coder.terminal.render.markdown import Carried, markdown_rows
     from coder.terminal.render.markdown_blocks import Block
@@ -170,7 +170,7 @@ def _use_what_is_made_at_first_use() -> None:
     announces("It is done. I will look now.")
     claim_in("All 3 tests pass.")
     asked_for("Fix it, please. Verify it with `pytest -q`.")
-    may_run("python3 -m pytest -q tests/test_a.py", Path("/"))
+    judge("python3 -m pytest -q tests/test_a.py", Path("/"))
 
 
 def _serve(asked: socket.socket) -> tuple[bytes, list[int]]:

@@ -13,8 +13,8 @@ from coder.policy.decide import decide, matrix, preset_gives
 from coder.policy.explain import explain
 from coder.policy.shell.judge import judge
 from coder.policy.shell.verdict import ShellVerdict
-from coder.policy.verification import is_verification, may_run
-from coder.texts import Phrase, Texts
+from coder.policy.verification import is_verification
+from coder.texts import Texts
 from coder.tools.registry import built_in_tools
 
 # Written from the contract, not from the code. Columns: strict, balanced, auto-edit, yolo.
@@ -389,41 +389,10 @@ def test_what_counts_as_a_command_that_verifies(tmp_path: Path, line: str, verif
     (root / "out").symlink_to(tmp_path)
     assert is_verification(line, root, ["make check"]) is verifies
     ruling = explain(line, root, "balanced", "auto-edit", verify_allow=["make check"]).ruling
-    assert (Phrase("policy.verification") in ruling.reasons) is verifies
+    assert ruling.check or not verifies
 
 
 def test_loading_a_skill_is_never_asked_about() -> None:
     for mode in OPERATING_MODES:
         assert decide("skill", "balanced", mode, overrides={"skill": "ask"}).decision == "allow"
         assert decide("skill", "balanced", mode, overrides={"skill": "deny"}).decision == "deny"
-
-
-@pytest.mark.parametrize(
-    ("line", "allowed"),
-    [
-        ("pytest -q tests/test_a.py", True),
-        ("python -m pytest tests/test_a.py::test_x -x -q 2>&1 | tail -5", True),
-        (".venv/bin/pytest tests", True),
-        ("pytest", True),
-        ("pytest -q", True),
-        ("pytest tests/test_a.py -q -k width", True),
-        ("pytest -q -k 'width and not wide'", True),
-        ('pytest -q -k "$(touch x)"', False),
-        ("pytest -q -k width -p evil", False),
-        ("pytest -q\ntests", False),
-        ("pytest -q tests\n", False),
-        ("pytest -q\ttests", False),
-        ("pytest -q ../other", False),
-        ("pytest -q /etc", False),
-        ("pytest -p evil", False),
-        ("pytest -c evil.ini", False),
-        ("pytest --rootdir=/ tests", False),
-        ("pytest $(touch x)", False),
-        ("pytest tests; touch x", False),
-        ("pytest tests | tee out", False),
-        ("bin/pytest tests", False),
-        ("pytest tests > out", False),
-    ],
-)
-def test_a_part_of_a_check_may_be_run_as_the_whole_may(line: str, allowed: bool, tmp_path: Path) -> None:
-    assert may_run(line, tmp_path) is allowed

@@ -83,10 +83,11 @@ def ruling_of(
 def _may_verify(session: Session, line: str) -> bool:
     """A verification command, unless the person forbade running anything."""
     from coder.engine.verify.words import refused
-    from coder.policy.verification import may_run
+    from coder.policy.verification import is_verification
 
     agent, turn = session.agent, session.turn
-    if not may_run(line, agent.root, agent.config.workflow.verify_allow):
+    verifying = is_verification(line, agent.root, agent.config.workflow.verify_allow)
+    if not verifying and not _verdict(session, line).is_check:
         return False
     return turn is None or not refused(turn.words.said or turn.text)
 

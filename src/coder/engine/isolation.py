@@ -21,9 +21,10 @@ from coder.engine.session import Session
 from coder.engine.verify.run import saw_shell_changes
 from coder.fs.atomic import write_atomically
 from coder.policy.check_lines import checks_in
+from coder.policy.check_programs import OFFLINE
 from coder.policy.sandbox.ladder import Sandbox, SandboxLevel, probe
 from coder.policy.sandbox.places import LineAccess
-from coder.policy.verification import may_run, with_project_tools
+from coder.policy.verification import with_project_tools
 from coder.protocol.events import AnyEvent, Notice
 from coder.record.undo.shell import ShellChanges, ShellUndo
 from coder.texts import Phrase
@@ -52,14 +53,15 @@ async def run_command(
     *,
     read_only: bool = False,
     approved: bool = False,
+    check: bool = False,
 ) -> ToolResult:
     """Run a line of the model in the sandbox. `read_only`: it runs without approval, for that reason.
-    `approved`: a person approved it."""
+    `approved`: a person approved it. `check`: it runs without approval because it is a check."""
     line = tool.command(args)
     sandbox = await _sandbox(session, read_only=read_only)
     if isinstance(sandbox, Phrase):
         return failed(str(sandbox), sandbox)
-    context = _context(session, line, read_only=read_only)
+    context = _context(session, line, read_only=read_only, check=check)
     if context is None:
         return failed(_CHANGED)
     settings = approved and "git" in line and not (sandbox and sandbox.plan) and sets_git(session, line)
@@ -79,16 +81,7 @@ async def run_command(
     return result if sandbox is None or result.ok else _explained(session, sandbox, line, result)
 
 
-def _checks(session: Session, line: str, *, read_only: bool) -> bool:
-    """Whether the line is or has a check that runs the project's own code. Where it is not alone in its line,
-    the other programs are found among the project's tools too: that code could run them as well. A linter
-    does not run it, and is the system's."""
-    if may_run(line, session.agent.root, session.agent.config.workflow.verify_allow):
-        return True
-    return not read_only and any(run.kind == "tests" for run in checks_in(line, 0, ""))
-
-
-def _context(session: Session, line: str, *, read_only: bool) -> ToolContext | None:
+def _context(session: Session, line: str, *, read_only: bool, check: bool = False) -> ToolContext | None:
     """What a line runs with; None where it is not known to be read-only any more (TOCTOU)."""
     context = copy(session.context)
     if read_only:
@@ -98,8 +91,11 @@ def _context(session: Session, line: str, *, read_only: bool) -> ToolContext | N
         context.environment = environment
     elif scratch := session.agent.place.workspace.scratch:
         context.environment = {**context.environment, "TMPDIR": scratch}
-    if _checks(session, line, read_only=read_only):
+    # A test runs the project's own code, which could run its tools as well; a linter does not.
+    if check or (not read_only and any(run.kind == "tests" for run in checks_in(line, 0, ""))):
         context.environment = with_project_tools(line, session.agent.root, context.environment)
+    if check:
+        context.environment = {**context.environment, **OFFLINE}
     return context
 
 
@@ -119,7 +115,13 @@ def _explained(session: Session, sandbox: Sandbox, line: str, result: ToolResult
 
 
 async def start_isolated(
-    session: Session, tool: Tool, args: Mapping[str, Any], on_output: Printed, *, read_only: bool
+    session: Session,
+    tool: Tool,
+    args: Mapping[str, Any],
+    on_output: Printed,
+    *,
+    read_only: bool,
+    check: bool = False,
 ) -> ToolResult:
     """Start a background command. Undo covers its start only, which is reported."""
     from coder.policy.sandbox.servers import LongSandbox
@@ -139,7 +141,7 @@ async def start_isolated(
             sandbox.look(undo_of(session).repositories())
         return sandbox.wrap(argv)
 
-    context = _context(session, command, read_only=read_only)
+    context = _context(session, command, read_only=read_only, check=check)
     if context is None:
         return failed(_CHANGED)
     context.wrap_command = wrap

@@ -56,8 +56,8 @@ def decide(
     sees another; settings may use either. `former_name`: one that the model saw in earlier versions, under
     which rules can still tighten, but allow nothing: it may look like another server's. `own_kind`: what a
     tool of the program that embeds us declares; of names that are not built in nothing is believed otherwise.
-    `explores`: a read-only subagent, allowed where reading is. `verifying`: the line is a known verification
-    command (`policy.verification`).
+    `explores`: a read-only subagent, allowed where reading is. `verifying`: the line is a check that may run
+    unasked.
     """
     known = built_in(tool)
     kind = known.kind if own_kind is None else own_kind
@@ -173,13 +173,15 @@ def _decide_command(
         return _denied_by(tool, row, preset, overridden)
     if mode == "plan" and row == "runs":
         return Ruling("deny", [Phrase("policy.plan", what=what), *_acting_parts(verdict)], hint=_LEAVE_PLAN)
-    if verifying and mode == "auto-edit" and overridden != "ask":  # an explicit `ask` wins
-        return Ruling("allow", [Phrase("policy.verification")])
     reasons = [_reason(what, preset, decision, overridden)]
     if len(verdict.segments) > 1:
         reasons += _acting_parts(verdict)
     if decision == "ask" and not verdict.risks and _covered(verdict, allowlist):
         return Ruling("allow", [Phrase("policy.always")])
+    if verifying and mode == "auto-edit" and decision != "allow" and overridden is None:
+        checks = tuple(dict.fromkeys(check.reason for check in verdict.checks))
+        why = Phrase("policy.check", checks=checks) if verdict.is_check else Phrase("policy.verification")
+        return Ruling("allow", [why], check=True)
     if verdict.risks:
         # Where the policy allows it, only the risks are reasons to ask.
         return Ruling("ask", [*(reasons if decision == "ask" else []), *verdict.risks])

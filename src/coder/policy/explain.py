@@ -12,7 +12,7 @@ from coder.config.schema import Decision, OperatingMode, Preset
 from coder.policy.decide import decide
 from coder.policy.shell.judge import judge
 from coder.policy.shell.verdict import Ruling, Segment, ShellVerdict
-from coder.policy.verification import may_run
+from coder.policy.verification import is_verification
 from coder.texts import Phrase, Texts
 
 _MARGIN = 7  # columns of a decision
@@ -38,7 +38,7 @@ def explain(
     confined: bool = False,
 ) -> Explanation:
     verdict = judge(line, cwd, confined=confined)
-    verifying = may_run(line, cwd, verify_allow)
+    listed = is_verification(line, cwd, verify_allow)
 
     def ruling_of(shell: ShellVerdict) -> Ruling:
         return decide(
@@ -48,7 +48,7 @@ def explain(
             overrides=overrides,
             shell=shell,
             allowlist=allowlist,
-            verifying=verifying,
+            verifying=listed or shell.is_check,
         )
 
     single = [

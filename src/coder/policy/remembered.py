@@ -12,6 +12,7 @@ from coder.policy import further_words
 from coder.policy.programs import names
 from coder.policy.programs.dangers import base_name
 from coder.policy.shell.words import Word
+from coder.policy.verification import TOOL_DIRECTORIES
 
 # Programs whose subcommand is a program of its own.
 _FAMILIES = names(
@@ -53,10 +54,6 @@ _INTERPRETERS = (
 )
 
 
-# Where a project keeps the programs that it has installed for itself.
-_PROJECT_PROGRAMS = (".venv/bin/", "venv/bin/", "node_modules/.bin/")
-
-
 def name_of(words: list[Word], *, listed: bool, inside: Callable[[str], bool]) -> str:
     """The command word, with its subcommand or script where that is what runs. Empty: not known. `listed`:
     the table of read-only programs knows all its options. `inside`: whether a path is in the workspace.
@@ -81,9 +78,8 @@ def name_of(words: list[Word], *, listed: bool, inside: Callable[[str], bool]) -
 def _project_program(head: str) -> str:
     """The name of a program below one of the project's own directories for them, else nothing."""
     path = head.removeprefix("./")
-    found = (path.removeprefix(directory) for directory in _PROJECT_PROGRAMS if path.startswith(directory))
-    name = next(found, "")
-    return "" if "/" in name else name
+    directory, _, name = path.rpartition("/")
+    return name if directory in TOOL_DIRECTORIES else ""
 
 
 def depends_on_directory(words: list[Word], *, listed: bool) -> bool:

@@ -9,6 +9,10 @@ import os
 import re
 from collections.abc import Collection, Mapping
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from coder.policy.shell.tree import SimpleCommand
 
 # `workflow.verify_allow` adds to it.
 WHITELIST = (
@@ -29,35 +33,20 @@ _CACHES = {
 }  # fmt: skip
 TOOL_DIRECTORIES = (".venv/bin", "venv/bin", "node_modules/.bin")
 
-# Compiled lazily, off the start-up path.
-_IN_DIRECTORY = r"cd ([A-Za-z0-9_.@+=:,/-]+|'[^'\n]+') && (.+)"
-_PYTHON = r"(?:[\w./-]+/)?python[\d.]*"
-_PYTEST_FLAGS = (
-    r"(?: (?:-q+|-v+|-[xls]|-r\w+|--quiet|--verbose|--tb=\w+|--color=\w+|--no-header|--maxfail=\d+))*"
-)
-# A part of the suite: pytest by name or from the project's environment, then files and tests, or words of
-# their names.
-_NARROW = (
-    rf"(?:(?:\.venv|venv)/bin/)?(?:pytest|python3? -m pytest){_PYTEST_FLAGS}"
-    r"((?: [\w.][\w./-]*(?:::[\w\[\]-]+)*)*)" + _PYTEST_FLAGS + r"""(?: -k (?:\w+|"[\w ]+"|'[\w ]+'))?"""
-)
-_MAVEN_FLAGS = r"(?: (?:-q|-B|-ntp|--quiet|--batch-mode|--no-transfer-progress))*"
-_GRADLE_FLAGS = r"(?: (?:-q|--quiet|--info|--no-daemon|--offline|--console=\w+))*"
-_NODE_FLAGS = r"(?: (?:-s|--silent))?(?: --(?: (?:--watch=false|--watchAll=false|--run))*)?"
-# Other spellings: they run the same tests and differ only in output.
-_SAME = {
-    "go test ./...": r"go test(?: (?:-v|-race|-count=1))* \./\.\.\.(?: (?:-v|-race|-count=1))*",
-    "pytest -q": (
-        rf"(?:(?:uv|poetry|pdm|pipenv) run )?(?:(?:[\w./-]+/)?pytest|{_PYTHON} -m pytest){_PYTEST_FLAGS}"
-    ),
-    "npm test -- --watch=false": rf"npm (?:test|t|run test){_NODE_FLAGS}",
-    "pnpm test -- --watch=false": rf"pnpm (?:test|t|run test){_NODE_FLAGS}",
-    "yarn test --watch=false": r"yarn (?:run )?test(?: (?:--watch=false|--silent))*",
-    "cargo test": r"cargo test(?: (?:-q|--quiet|-v|--verbose|--workspace|--all))*",
-    "mvn -q test": rf"mvn{_MAVEN_FLAGS} test{_MAVEN_FLAGS}",
-    "gradle test": rf"gradle{_GRADLE_FLAGS} test{_GRADLE_FLAGS}",
-    "./gradlew test": rf"\./gradlew{_GRADLE_FLAGS} test{_GRADLE_FLAGS}",
+_IN_DIRECTORY = r"cd ([A-Za-z0-9_.@+=:,/-]+|'[^'\n]+') && (.+)"  # compiled lazily, off the start-up path
+# The command of the list that a check is, in whatever words. Maven's and Gradle's must have no other goal.
+_LISTED = {
+    "pytest": "pytest -q",
+    "py.test": "pytest -q",
+    "npm test": "npm test -- --watch=false",
+    "pnpm test": "pnpm test -- --watch=false",
+    "yarn test": "yarn test --watch=false",
+    "cargo test": "cargo test",
+    "mvn": "mvn -q test",
+    "gradle": "gradle test",
+    "gradlew": "./gradlew test",
 }
+_BESIDE = frozenset({"cd", "echo", "tail", "head", "grep", "cat", "sort", "wc"})
 
 
 def is_document(path: str) -> bool:
@@ -77,26 +66,6 @@ def is_verification(line: str, root: Path, allow: Collection[str] = ()) -> bool:
     return all(_inside(root, directory) and (one in WHITELIST or one in allow) for directory, one in parts)
 
 
-def may_run(line: str, root: Path, allow: Collection[str] = ()) -> bool:
-    """Whether a model may run a line unprompted to verify: a listed check or a narrower one (some test files,
-    the tail of the output).
-    """
-    return is_verification(line, root, allow) or _is_narrower(line, root)
-
-
-def _is_narrower(line: str, root: Path) -> bool:
-    found = re.fullmatch(_NARROW, without_tail(line))
-    if found is None:
-        return False
-    return all(_inside(root, operand.split("::")[0]) for operand in found[1].split())
-
-
-def without_tail(line: str) -> str:
-    """The line without `2>&1` and `| tail -5`, which show only a part of what it prints."""
-    # Only spaces: a newline begins another command.
-    return re.sub(r" \| (?:tail|head)(?: -n)? -?[0-9]+\Z", "", line.strip(" ")).removesuffix(" 2>&1")
-
-
 def in_directories(commands: Collection[tuple[str, str]]) -> str:
     """One line for pairs of directory ("" for the workspace root) and command."""
     from shlex import quote
@@ -108,18 +77,50 @@ def in_directories(commands: Collection[tuple[str, str]]) -> str:
 
 
 def same_check(line: str, root: Path, allow: Collection[str] = ()) -> str:
-    """The line with its command as the list spells it; "" if it is no such check."""
-    line = " ".join(line.split()).removesuffix(" 2>&1")
-    line = line.removeprefix(f"cd {root} && ")
-    line = re.sub(r"^(?:(?:CI|NO_COLOR|TERM)=\w* )+", "", line)
-    found = [(directory, _as_listed(command, allow)) for directory, command in _parts(line)]
-    return in_directories(found) if all(command for _, command in found) else ""
+    """The commands of the list that a line runs in whatever words; "" if it does anything else."""
+    line = " ".join(line.split())
+    if is_verification(line, root, allow):
+        return line
+    from coder.policy.check_lines import plain_line
+
+    read = plain_line(line)
+    if read is None:
+        return ""
+    found: list[tuple[str, str]] = []
+    for command, directory in zip(read.commands, read.directories(), strict=True):
+        listed = _as_listed(command, allow)
+        into_file = any(">" in one.operator and not _is_nowhere(one.target.text) for one in command.redirects)
+        if listed and directory is not None and not into_file:
+            found.append((_below(root, directory), listed))
+        elif into_file or not command.words or command.words[0].text not in _BESIDE:
+            return ""
+    return in_directories(found) if found and all(_inside(root, directory) for directory, _ in found) else ""
 
 
-def _as_listed(command: str, allow: Collection[str]) -> str:
-    if command in WHITELIST or command in allow:
-        return command
-    return next((listed for listed, form in _SAME.items() if re.fullmatch(form, command)), "")
+def _is_nowhere(target: str) -> bool:
+    return target.isdigit() or target == "/dev/null"
+
+
+def _as_listed(command: SimpleCommand, allow: Collection[str]) -> str:
+    from coder.policy.checks import find_check
+
+    if command.text in (*WHITELIST, *allow):
+        return command.text
+    check = find_check(command.words)
+    if check is None or check.part or check.dry or check.doubt is not None:
+        return ""
+    words = {word.text for word in command.words}
+    if check.name == "go test":
+        return "go test ./..." if "./..." in words else ""
+    listed = _LISTED.get(check.name.replace(" run ", " "), "")
+    goals = words & {"check", "verify", "compile", "test-compile"}
+    return "" if goals and check.name in ("mvn", "gradle", "gradlew") else listed
+
+
+def _below(root: Path, directory: str) -> str:
+    """A directory relative to the workspace, "" for the workspace itself."""
+    path = os.path.relpath(os.path.normpath(root / directory), root)
+    return "" if path == "." else path
 
 
 def _parts(line: str) -> list[tuple[str, str]]:
@@ -152,7 +153,10 @@ def _inside(root: Path, directory: str) -> bool:
 
 def with_project_tools(line: str, root: Path, environment: Mapping[str, str]) -> Mapping[str, str]:
     """The environment with the project's own tools first in PATH."""
-    bases = [root / directory for directory, _ in _parts(line) if directory]
+    from coder.policy.check_lines import plain_line
+
+    read = plain_line(line)
+    bases = [root / directory for directory in (read.directories() if read else ()) if directory]
     directories = [base / name for base in [*bases, root] for name in TOOL_DIRECTORIES]
     if environment.get("VIRTUAL_ENV"):
         directories.append(Path(environment["VIRTUAL_ENV"]) / "bin")

@@ -18,7 +18,7 @@ from coder.engine.verify.words import named, refused
 from coder.policy.check_lines import checks_in
 from coder.policy.decide import decide
 from coder.policy.verification import WHITELIST as WHITELIST
-from coder.policy.verification import is_cache, is_document, same_check, without_tail
+from coder.policy.verification import is_cache, is_document, same_check
 from coder.protocol import entries
 from coder.protocol.events import Evidence, Notice, ToolOutput, Verification, VerifyChanged
 from coder.protocol.history import verified_note
@@ -138,6 +138,7 @@ async def _attempt(session: Session, turn: Turn, command: str) -> bool:
             agent.tools["bash"],
             {"command": command},
             lambda text: agent.emit(ToolOutput(call_id="verify", text=text)),
+            check=True,
         )
     result = session.redactor.hidden(result)
     exit_code = int(result.meta.get("exit_code", 127))
@@ -215,12 +216,11 @@ def saw_command(session: Session, turn: Turn, line: str, result: ToolResult) -> 
     runs = checks_in(line, int(result.meta["exit_code"]), result.for_model)
     if runs and (result.ok or not environment_fault(line, result, root, turn.edited)):
         turn.checks.saw_run(runs)
-    whole = without_tail(line)
-    cut = whole != line.strip(" ").removesuffix(" 2>&1")
-    if cut and [run.state for run in runs] != ["passed"]:
-        return  # the exit code is `tail`'s, and some of the failures may not be shown
-    command = same_check(whole, root, _allow(session))
-    words = whole.split()
+    command = same_check(line, root, _allow(session))
+    states = {run.state for run in runs}
+    if command and states != {"passed"} and (result.ok or "|" in line):
+        return  # the exit code is another's, and some of the failures may not be shown
+    words = line.split()
     if (
         not command and words and words[0] in turn.words.said
     ):  # else it is not named there: spare the patterns
@@ -237,7 +237,7 @@ def saw_command(session: Session, turn: Turn, line: str, result: ToolResult) -> 
 def saw_shell_changes(session: Session, line: str, paths: Iterable[str]) -> list[str]:
     """What a command changed of the project: a check's own products and caches are no such change."""
     turn = session.turn
-    if turn is None or same_check(without_tail(line), session.agent.root, _allow(session)):
+    if turn is None or same_check(line, session.agent.root, _allow(session)):
         return []
     changed = [path for path in paths if not is_cache(path) and "node_modules" not in path.split("/")]
     saw_changes(session, turn, changed)

@@ -17,12 +17,13 @@ class WorkingDirectories:
     A `cd` may fail, so every earlier directory stays possible. `known`: every `cd` could be followed.
     """
 
-    def __init__(self, root: Path, *, confined: bool = False) -> None:
+    def __init__(self, root: Path, start: Path | None = None, *, confined: bool = False) -> None:
+        """`start`: where the line runs, by default in `root`."""
         self.root = root
         self.confined = confined  # read-only lines run in a sandbox
         self._real: dict[Path, str] = {}  # one look for each path of the line
         self.real_root = self.real(root)
-        self.directories = [root]
+        self.directories = [start or root]
         self.known = True
         self.cd_count = 0  # number of `cd`s
         self.begins_in = ""  # the target of a leading and only `cd`

@@ -7,8 +7,10 @@ a risk that prompts.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
+from coder.policy.checks import Around, find_check, is_harmless_variable
 from coder.policy.programs import git as git_rules
 from coder.policy.programs import names
 from coder.policy.programs.commands import is_listed, look_up
@@ -20,7 +22,7 @@ from coder.policy.shell.private import looks_private, reads_private_tree
 from coder.policy.shell.redirections import judge_redirect
 from coder.policy.shell.tree import Line, SimpleCommand, read_line
 from coder.policy.shell.variables import is_dangerous, may_be_exported
-from coder.policy.shell.verdict import Segment, ShellVerdict
+from coder.policy.shell.verdict import Check, Segment, ShellVerdict
 from coder.policy.shell.words import NotUnderstood, Word
 from coder.process.programs import find_program
 from coder.texts import Phrase
@@ -93,6 +95,7 @@ class _Judge:
         self._shadowed = shadowed
         self._cleared = cleared  # the command does not get the environment of read-only lines
         self._extra: list[Segment] = []
+        self._in: str | None = None  # where the current command certainly runs
 
     def line(self, text: str) -> ShellVerdict:
         if self._posix and any(mark in text for mark in _BASH_ONLY):
@@ -128,7 +131,8 @@ class _Judge:
 
     def _segments(self, parsed: Line) -> list[Segment]:
         segments: list[Segment] = []
-        for simple in parsed.commands:
+        for simple, directory in zip(parsed.commands, parsed.directories(), strict=True):
+            self._in = directory
             segments.append(self._segment(simple))
             segments.extend(self._extra)
             self._extra = []
@@ -137,9 +141,11 @@ class _Judge:
 
     def _segment(self, simple: SimpleCommand) -> Segment:
         finding = _Finding()
+        check = self._check(simple.words) if simple.words else None
         if simple.trouble:
             finding.refuse(simple.trouble, opaque=True)
-        self._assigns(simple.assigns, simple.words, finding, exported=bool(simple.words))
+        known = (lambda name, word: is_harmless_variable(name, word, self._inside)) if check else None
+        self._assigns(simple.assigns, simple.words, finding, exported=bool(simple.words), known=known)
         for redirect in simple.redirects:
             effect = judge_redirect(redirect, self._places)
             if effect.why:
@@ -149,7 +155,12 @@ class _Judge:
         if simple.words:
             if any(looks_private(word, self._places) for word in simple.words):
                 finding.refuse(Phrase("policy.why.private"), opaque=True)
-            self._command(simple.words, finding, fed=simple.fed)
+            check = None if finding.rule else check
+            if check is None or check.doubt:
+                self._command(simple.words, finding, fed=simple.fed)
+            if check is not None:  # without doubt all its words are known, so that none is a risk
+                finding.refuse(check.reason, opaque=_wraps(simple.words))
+                finding.rule = check.doubt or finding.rule
             if finding.rule:
                 self._check_steering(simple.words, finding)
         listed = bool(simple.words) and is_listed(_program(simple.words[0].text))
@@ -163,6 +174,7 @@ class _Judge:
             rule=finding.rule or finding.note or Phrase("policy.reads.only"),
             risks=finding.risks,
             guarded=finding.guarded,
+            check=check,
         )
 
     def _check_steering(self, words: list[Word], finding: _Finding) -> None:
@@ -173,10 +185,42 @@ class _Judge:
             if any(base_name(word.text) in _WRITERS for word in words):
                 finding.risks.append(Phrase("policy.risk.steering", path=named))
 
+    def _check(self, words: list[Word]) -> Check | None:
+        """The check that these words are, as a program of this directory."""
+        name = words[0].text
+        looks = is_listed(name) or look_up(name, words[1:], self._places).why is None  # `make --version`
+        if looks or not words[0].exact or name in self._shadowed:
+            return None
+        directories = [Path(self._places.real(directory)) for directory in self._directories()]
+        around = Around(Path(self._places.real_root), directories, self._inside, self._script)
+        return find_check(words, around)
+
+    def _directories(self) -> list[Path]:
+        return self._places.directories if self._in is None else [self._places.directories[0] / self._in]
+
+    def _inside(self, target: str) -> bool:
+        """Whether `target` lies in the workspace, from where the current command runs."""
+        if self._in is None:
+            return self._places.inside(target)
+        return self._places.inside(str(self._directories()[0] / target)) and not target.startswith("~")
+
+    def _script(self, text: str, directory: Path) -> ShellVerdict:
+        """The verdict on a script of package.json, which `sh` runs in its directory."""
+        places = WorkingDirectories(self._places.root, directory)
+        return _Judge(places, self._depth + 1, posix=True).line(text)
+
     def _assigns(
-        self, assigns: list[tuple[str, Word]], words: list[Word], finding: _Finding, *, exported: bool
+        self,
+        assigns: list[tuple[str, Word]],
+        words: list[Word],
+        finding: _Finding,
+        *,
+        exported: bool,
+        known: Callable[[str, Word], bool] | None = None,
     ) -> None:
         for name, word in assigns:
+            if known is not None and known(name, word):
+                continue
             value = word.text if word.exact else None
             if looks_private(word, self._places):
                 finding.refuse(Phrase("policy.why.private"), opaque=True)
@@ -205,6 +249,7 @@ class _Judge:
             finding.refuse(
                 Phrase("policy.why.dangerous"), opaque=base_name(head.text) in PRIVILEGED, risk=risk
             )
+        finding.guarded = finding.guarded or name != _program(head.text)
         if name in self._shadowed or head.text in self._shadowed:
             finding.refuse(Phrase("policy.why.shadowed"), opaque=True)
             return
@@ -286,6 +331,10 @@ class _Judge:
                     inner = _Judge(self._places, self._depth + 1, self._shadowed).line(text)
                     for inner_risk in inner.risks:
                         finding.refuse(Phrase("policy.why.may_risk"), risk=inner_risk)
+
+
+def _wraps(words: list[Word]) -> bool:
+    return unwrap(base_name(words[0].text), words[1:]) is not None
 
 
 def _mentioned(word: Word) -> Segment:

@@ -9,6 +9,8 @@ else `NotUnderstood` is raised and the line fails closed.
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import PurePath
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -19,7 +21,7 @@ from coder.policy.shell.lexer import Unsupported, marks_of
 from coder.policy.shell.marks import tree_marks
 from coder.policy.shell.syntax import check_size, count_commands, parse
 from coder.policy.shell.variables import is_identifier
-from coder.policy.shell.words import NotUnderstood, Word
+from coder.policy.shell.words import UNKNOWN, NotUnderstood, Word
 from coder.texts import Phrase
 
 if TYPE_CHECKING:
@@ -46,6 +48,13 @@ class SimpleCommand(msgspec.Struct):
     redirects: list[Redirect] = []
     trouble: Phrase | None = None
     fed: bool = False  # stdin comes from the line or a pipe
+    after: str = ""  # the operator that follows, `;` for a newline
+    scope: tuple[int, ...] = ()  # the subshells around it
+
+    @property
+    def text(self) -> str:
+        """The command without assignments and redirections."""
+        return " ".join(quote(word.text) if word.exact else word.shell_text for word in self.words)
 
 
 class Line(msgspec.Struct):
@@ -56,6 +65,34 @@ class Line(msgspec.Struct):
     functions: set[str] = set()
     substitutes: bool = False
     fork_bomb: bool = False
+    plain: bool = True  # nothing but lists, pipelines and subshells of simple commands
+
+    def directories(self) -> list[str | None]:
+        """Where each command runs, relative to where the line does; None where that depends on a status."""
+        if not self.plain:
+            return [None] * len(self.commands)
+        found: list[str | None] = []
+        reached: dict[tuple[int, ...], str | None] = {(): "."}
+        moved: set[tuple[int, ...]] = set()
+        before = ""
+        for command in self.commands:
+            scope = command.scope
+            if scope not in reached:
+                reached[scope] = next(
+                    reached[scope[:n]] for n in range(len(scope), -1, -1) if scope[:n] in reached
+                )
+            found.append(reached[scope])
+            here = reached[scope]
+            if command.words and command.words[0].text in ("cd", "pushd", "popd"):
+                target = command.words[1] if len(command.words) == 2 else UNKNOWN
+                certain = command.after == "&&" and before in ("", "&&", ";") and target.exact
+                certain = certain and target.text not in ("", "-") and here is not None
+                reached[scope] = str(PurePath(here or "", target.text)) if certain else None
+                moved.add(scope)
+            elif scope in moved and command.after not in ("&&", "|", "|&", ""):
+                reached[scope] = None  # the `cd` may have failed
+            before = command.after
+        return found
 
 
 def read_line(line: str, depth: int = 0) -> Line:
@@ -74,6 +111,9 @@ def read_line(line: str, depth: int = 0) -> Line:
     if len(walker.line.commands) > MAX_COMMANDS:
         raise NotUnderstood("policy.unread.many")
     _cross_check(data, root)
+    for command in walker.line.commands[:-1]:
+        command.after = command.after or ";"
+    walker.line.plain = walker.line.plain and not walker.line.substitutes and not walker.line.functions
     return walker.line
 
 
@@ -100,6 +140,8 @@ _KEYWORDS = frozenset(
         "fi", "while", "until", "do", "done", "case", "in", "esac", "for",
     }
 )  # fmt: skip
+_DIVIDERS = frozenset({";", "&", "&&", "||", "|", "|&"})
+_PLAIN = frozenset({"program", "list", "pipeline", "subshell"})
 _STATEMENTS = (_LISTS | {
     "redirected_statement", "command", "declaration_command", "unset_command", "test_command",
     "variable_assignment", "variable_assignments", "function_definition", "c_style_for_statement",
@@ -178,7 +220,8 @@ class _Walker:
             self._loop_variable(node)
         self._check_separators(children)
         piped = node.type == "pipeline"
-        first = len(self.line.commands)
+        first = begun = len(self.line.commands)
+        self.line.plain = self.line.plain and node.type in _PLAIN
         for child in children:
             self._child(child, depth + 1, within_case=node.type == "case_item")
             if piped and child.type in ("|", "|&"):
@@ -186,6 +229,9 @@ class _Walker:
             elif piped and child is not children[0]:
                 for command in self.line.commands[first:]:
                     command.fed = True
+        if node.type == "subshell":
+            for command in self.line.commands[begun:]:
+                command.scope = (node.start_byte, *command.scope)
 
     def _child(self, node: Node, depth: int, within_case: bool = False) -> None:
         """A part of a list: a keyword, a comment, a word (of `for`, `case`) or a statement."""
@@ -194,6 +240,8 @@ class _Walker:
         elif not node.is_named:
             if node.type not in _KEYWORDS or (node.type == ";;" and not within_case):
                 raise NotUnderstood("policy.unread.token", kind=node.type.strip())
+            if node.type in _DIVIDERS and self.line.commands:
+                self.line.commands[-1].after = node.type
         elif node.type in _STATEMENTS or node.type in _LISTS:
             self.statement(node, depth)
         elif node.type == "extglob_pattern":
@@ -323,6 +371,8 @@ class _Walker:
                 raise NotUnderstood("policy.unread.redirect_kind", kind=child.type)
         if heredocs > 1:
             raise NotUnderstood("policy.unread.heredocs")
+        if compound.redirects or heredocs:
+            self.line.plain = False
         if compound.redirects:
             self.line.commands.append(compound)
 

@@ -5,10 +5,30 @@ Reasons are phrases: English for the model and the record, localized for the per
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from coder.config.schema import Decision
 from coder.texts import Phrase
+
+
+class Check(msgspec.Struct, frozen=True):
+    """A command that tests, lints or type-checks (`policy.checks`).
+
+    `name`: the program with its subcommand, `pytest`, `go test`, `npm test`. `part`: only some of the tests.
+    `dry`: it shows nothing about the code. `doubt`: why it may not run unasked.
+    """
+
+    kind: Literal["tests", "lint"]
+    name: str
+    part: bool = False
+    dry: bool = False
+    doubt: Phrase | None = None
+
+    @property
+    def reason(self) -> Phrase:
+        return Phrase("policy.why.check_part" if self.part else "policy.why.check", name=self.name)
 
 
 class Segment(msgspec.Struct, frozen=True):
@@ -17,7 +37,8 @@ class Segment(msgspec.Struct, frozen=True):
     `name`: the command as `always` remembers it: the word itself, with its subcommand or script where that is
     what runs (`git commit`, `npm run lint`, `make test`). Empty if it cannot be known. `opaque`: it runs
     something else (`sudo`, `env`, `xargs`, `sh -c`, …), so `always` never covers it. `rule`: why it is, or is
-    not, read-only. `guarded`: read-only only in the environment that wholly read-only lines get.
+    not, read-only. `guarded`: read-only only in the environment that wholly read-only lines get. `check`: the
+    check that it is, if nothing else about it does more than look.
     """
 
     command: str
@@ -27,6 +48,7 @@ class Segment(msgspec.Struct, frozen=True):
     rule: Phrase
     risks: list[Phrase] = []
     guarded: bool = False
+    check: Check | None = None
 
 
 class ShellVerdict(msgspec.Struct, frozen=True):
@@ -38,6 +60,28 @@ class ShellVerdict(msgspec.Struct, frozen=True):
     parsed: bool = True
     drivers: frozenset[str] | None = None  # git drivers of the repositories it reads; None: it reads none
 
+    @property
+    def checks(self) -> list[Check]:
+        return [segment.check for segment in self.segments if segment.check is not None]
+
+    @property
+    def only_checks(self) -> bool:
+        """Whether it may run unasked as a check: what is not read-only is a check without doubt."""
+        return self.parsed and not self.risks and all(map(_is_known, self.segments))
+
+    @property
+    def is_check(self) -> bool:
+        """Whether it is a check that may run unasked."""
+        return self.only_checks and bool(self.checks)
+
+
+def _is_known(segment: Segment) -> bool:
+    """Whether it may be in a line that can write: read-only without the read-only sandbox, or a check. Git
+    may: a repository whose settings run programs has tests that can, too."""
+    if segment.read_only:
+        return not segment.guarded or segment.name.split(" ")[0] == "git"
+    return segment.check is not None and segment.check.doubt is None
+
 
 class Ruling(msgspec.Struct, frozen=True):
     """The policy decision on one call, with every reason."""
@@ -47,6 +91,8 @@ class Ruling(msgspec.Struct, frozen=True):
     hint: Phrase | None = None  # what the person can do about it; not shown to the model
     can_always: bool = False
     always_names: list[str] = []
+    check: bool = False  # runs unasked because it is a check: in the sandbox without network
+    plan: bool = False  # runs unasked because nothing can be written: in the sandbox of plan mode
 
     @property
     def english(self) -> list[str]:
