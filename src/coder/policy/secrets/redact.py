@@ -150,7 +150,8 @@ class Redactor:
                 salt += 1
             self._names[secret] = name
             self._secrets[name] = secret
-            if len(secret) >= _SHORTEST and kind != "text":
+            # A password that is a plain word would be found in ordinary text.
+            if len(secret) >= _SHORTEST and kind != "text" and not secret.isalpha():
                 self._seen.append(secret)
                 self._seen.sort(key=len, reverse=True)  # longest first, as one may contain another
             if kind == "pem":
