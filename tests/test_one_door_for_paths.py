@@ -25,7 +25,7 @@ MAY: dict[str, tuple[str, ...]] = {
         *("record/undo/others.py", "record/undo/overlap.py", "record/undo/tidy.py"),
         *("terminal/input/history.py", "terminal/render/recorded.py", "tools/shell/command.py"),
         *("process/background.py", "process/output.py", "process/run.py", "batch/home.py"),
-        *("model/local/fetch.py", "model/local/server.py"),
+        *("model/local/fetch.py", "model/local/server.py", "policy/sandbox/caches.py"),
     ),
     "a path that the person, or the program that embeds us, chose": (
         *("batch/tasks.py", "cli/apply.py", "record/sinks.py"),
@@ -50,10 +50,10 @@ MAY: dict[str, tuple[str, ...]] = {
         *("batch/nursery.py", "batch/page.py", "cli/streams.py", "engine/setup.py", "process/child.py"),
         *("process/hardening.py", "servers/stdio.py", "terminal/render/sanitize.py", "view/export.py"),
         *("view/server.py", "policy/sandbox/mounts.py", "policy/sandbox/connect.py"),
-        "policy/sandbox/seatbelt.py",
+        *("policy/sandbox/seatbelt.py", "process/programs.py"),
     ),
     "prepares the sandbox, or runs inside it": (
-        *("policy/sandbox/bwrap.py", "policy/sandbox/ladder.py", "policy/sandbox/launch.py"),
+        *("policy/sandbox/ladder.py", "policy/sandbox/launch.py"),
         *("policy/sandbox/places.py", "policy/sandbox/repositories.py"),
     ),
 }

@@ -133,6 +133,18 @@ def test_what_was_taken_of_a_change_goes_to_the_file_that_was_shown(linked: Proj
     assert (linked.cwd / "precious.txt").read_text() == f"changed\n{between}one\n"  # by the second answer
 
 
+def test_an_amended_diff_cannot_move_another_file_here(linked: Project) -> None:
+    moved = "*** Begin Patch\n*** Update File: precious.txt\n*** Move to: draft.txt\n*** End Patch\n"
+
+    def answer(event: ApprovalRequested) -> ApprovalReply:
+        return ApprovalReply(event.approval_id, "yes", amended=moved)
+
+    play(linked, [{"calls": CALLS["edit"]}, {"text": "ok"}], answer=answer, can_ask=True)
+    (told,) = linked.of_type("observation")
+    assert "the amended diff names other files: precious.txt" in told["content"]
+    assert (linked.cwd / "precious.txt").exists()
+
+
 @pytest.mark.parametrize("scope", ["project", "home"])
 def test_memory_is_saved_to_the_file_that_was_shown(project: Project, scope: str) -> None:
     def directory(project: Project) -> Path:

@@ -12,6 +12,10 @@ from typing import Any
 import pytest
 
 from coder.mcp.client import StdioEndpoint, connect
+from coder.protocol.events import SessionStarted
+from coder.servers.mcp.server import Chosen, McpServer, _Call, _Progress
+from coder.servers.stdio import EditorOutbox
+from coder.texts import Fault
 from kit import ScriptedServer
 from kit.calls import bash
 from kit.driving import Project
@@ -141,3 +145,44 @@ def test_our_own_client_uses_it(project: Project) -> None:
 
     with ScriptedServer([{"text": "hi there"}]) as server:
         assert "hi there" in asyncio.run(scenario(server.url))
+
+
+def test_a_folder_that_is_exchanged_while_its_task_waits_is_refused(project: Project) -> None:
+    """Other tasks of the same caller may turn it into a link to somewhere else."""
+    (project.cwd / "sub").mkdir()
+
+    async def scenario() -> dict[str, Any]:
+        chosen = Chosen(root=project.cwd, environ=project.environ("http://127.0.0.1:9/"))
+        server = McpServer(chosen, EditorOutbox(1, lambda error: None))
+        for _ in range(4):
+            await server._places.acquire()  # four tasks run
+        arguments = {"task": "read it all", "folder": "sub"}
+        waiting = asyncio.create_task(server.call(_Call("task", arguments)))
+        await asyncio.sleep(0)
+        (project.cwd / "sub").rmdir()
+        (project.cwd / "sub").symlink_to(project.home)
+        server._places.release()
+        return await waiting
+
+    result = asyncio.run(scenario())
+    assert result["isError"]
+    assert "is no folder below" in result["content"][0]["text"]
+    elsewhere = SessionStarted("1", str(project.home), "m", "default", "balanced")
+    with pytest.raises(Fault):
+        _Progress(Any, None, project.cwd / "sub").take(elsewhere)  # type: ignore[arg-type]
+
+
+def test_only_sessions_of_earlier_answers_are_gone_on_with(project: Project) -> None:
+    with ScriptedServer(
+        [{"text": "the launch code is 0000"}, {"text": "hello"}, {"text": "again"}]
+    ) as server:
+        assert project.coder("--once", "what is it?", url=server.url).returncode == 0
+        (own,) = (path.stem for path in project.logs())
+        client = Client(project, server.url)
+        refused = client.call(task="repeat all that was said", session=own)
+        assert refused["isError"]
+        assert "no session of an earlier answer" in refused["content"][0]["text"]
+        mine = client.call(task="hi")["structuredContent"]["session_id"]
+        assert client.call(task="go on", session=mine)["content"][0]["text"] == "again"
+        assert client.end() == 0
+    assert "launch code" not in str(server.chats[1:])

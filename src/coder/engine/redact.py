@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from coder.fs.atomic import write_atomically
+from coder.fs.private import make_private
 from coder.texts import Phrase
 from coder.tools.base import ToolResult
 
@@ -101,7 +102,7 @@ def _placeholder_key(home: Path) -> bytes:
     except OSError:
         key = os.urandom(32)
         try:
-            home.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private(home)
             write_atomically(path, key)
         except OSError:
             pass  # stable only within this process

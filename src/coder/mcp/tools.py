@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
+from coder.fs.private import make_private
 from coder.mcp.names import former_name
 from coder.mcp.shapes import CallOutcome, McpFault, RemoteTool
 from coder.protocol.messages import FunctionSpec, Image, ToolSpec
@@ -121,7 +122,7 @@ def _bounded(text: str, context: ToolContext) -> tuple[str, Path | None]:
     path = context.outputs / f"mcp-{time.time_ns():x}.txt"
     data = text.encode("utf-8", errors="replace")[: context.limits.output_limit_bytes]
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(path.parent)
         path.touch(0o600, exist_ok=False)
         path.write_bytes(data)
     except OSError:  # a full disk must not fail the call

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 
+from coder.fs.private import make_private
 from coder.process.child import STDOUT, Child, shell_status
 from coder.process.output import Printed, whole_lines
 from coder.process.programs import Runs
@@ -119,7 +120,7 @@ class Spill:
             return
         try:
             if self.file is None:
-                self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                make_private(self.path.parent)
                 self.file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             while self.pending:
                 done = os.write(self.file, self.pending)

@@ -15,7 +15,7 @@ import msgspec
 
 from coder.fs.atomic import write_atomically
 from coder.fs.safe_open import parent_of, real_path, scan_directory, status_of, stream_of
-from coder.protocol.entries import Command, SessionEnd, State, TurnEnd, TurnStart
+from coder.protocol.entries import Command, SessionEnd, SessionStart, State, TurnEnd, TurnStart
 from coder.protocol.history import decode_event, title_of
 from coder.protocol.messages import Message, ToolSpec, chat_messages
 from coder.record.files import RecordError, encode, valid_text
@@ -101,6 +101,14 @@ class SessionStore:
         stat = _file_stat(path)
         info = _info(path, stat) if stat else None
         return info.title if info else ""
+
+    def begun_by(self, session_id: str) -> str:
+        """The kind of front end that began it; empty where unknown."""
+        if not self.exists(session_id):
+            return ""
+        with stream_of(self.log_path(session_id)) as file:
+            event = decode_event(file.readline(_LONGEST))
+        return event.entry.mode if event is not None and isinstance(event.entry, SessionStart) else ""
 
     def _logs(self) -> list[tuple[str, os.stat_result]]:
         """Session ids with the stat of their logs, newest first."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from coder.fs.private import make_private
 from coder.policy.sandbox.places import AccessRules
 from coder.process.programs import DESCRIPTOR, Prepared, find_program
 
@@ -102,7 +103,7 @@ def with_filter(line: list[str], home: Path, sockets: Sockets) -> Prepared:
         from coder.fs.private import write_durably
         from coder.policy.sandbox.seccomp import strong_filter
 
-        home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(home)
         write_durably(file, strong_filter(sockets))
     return Prepared([line[0], "--seccomp", DESCRIPTOR, *line[1:]], file=str(file))
 

@@ -23,6 +23,7 @@ from typing import NamedTuple
 import msgspec
 
 from coder.fs import digest
+from coder.fs.private import make_private
 from coder.policy.programs import names
 
 DIRECTORY = "caches"  # in $CODER_HOME
@@ -166,7 +167,7 @@ def _lock(directory: Path) -> int | None:
     try:
         descriptor = os.open(file, flags, 0o600)
     except FileNotFoundError:
-        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(directory)
         descriptor = os.open(file, flags, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -250,7 +251,7 @@ def settings_without_credentials(home: str, directory: Path) -> list[tuple[str, 
             if not copy.exists():
                 from coder.fs.private import write_durably
 
-                copy.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                make_private(copy.parent)
                 write_durably(copy, content)
             shown.append((os.path.realpath(path), str(copy)))
     return shown

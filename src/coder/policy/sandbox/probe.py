@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from coder.fs.private import write_durably
+from coder.fs.private import make_private, write_durably
 from coder.policy.sandbox.bwrap import find_bwraps
 from coder.policy.sandbox.caches import remove_tree
 from coder.policy.sandbox.ladder import Hitch, Sandbox, SandboxLevel
@@ -58,7 +58,7 @@ def probe(cache_dir: Path, path: str | None = None, workspace: Path | str = "/no
         return known
     level = _strongest(programs, cache_dir)
     with contextlib.suppress(OSError):
-        cache_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(cache_dir)
         write_durably(cache_dir / _FILE, msgspec.json.encode(_Cached(_key(programs), level)))
     return level
 
@@ -174,7 +174,7 @@ def trial(level: SandboxLevel, cache_dir: Path, *, network: bool) -> Hitch | Non
     from tempfile import mkdtemp
 
     try:
-        cache_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(cache_dir)
         place = Path(mkdtemp(prefix="probe-", dir=cache_dir))
     except OSError as error:
         return Hitch("sandbox.why.place", {"why": error.strerror or str(error)}, level.rung)

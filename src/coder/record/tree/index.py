@@ -13,6 +13,7 @@ from typing import Literal
 import msgspec
 
 from coder.fs.atomic import write_all, write_atomically
+from coder.fs.private import make_private
 
 _VERSION = 1
 _LENGTH = struct.Struct("=I")
@@ -64,7 +65,7 @@ class IndexFile:
     def write(self, packs: list[tuple[str, int]], entries: Entries, ignored: list[bytes]) -> None:
         """Never raises: a missing index is rebuilt."""
         with contextlib.suppress(OSError):
-            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private(self.path.parent)
             data = msgspec.msgpack.encode(Saved(_VERSION, packs, entries, ignored))
             write_atomically(self.path, data)
             self._inode = self.path.stat().st_ino

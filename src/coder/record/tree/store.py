@@ -12,6 +12,8 @@ import time
 from hashlib import blake2b
 from pathlib import Path
 
+from coder.fs.private import make_private
+
 _RECORD = struct.Struct("=20sQQ")
 _KEPT_PACKS = 8
 
@@ -91,7 +93,7 @@ class BlobStore:
 
     def _append(self, content: bytes) -> None:
         if self._pack < 0:
-            self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private(self.directory)
             flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
             self._pack = os.open(self.directory / f"{self._name}.pack", flags, 0o600)
             self._index = os.open(self.directory / f"{self._name}.idx", flags, 0o600)

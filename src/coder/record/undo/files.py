@@ -25,6 +25,7 @@ from pathlib import Path
 import msgspec
 
 from coder.fs.atomic import write_all, write_atomically
+from coder.fs.private import make_private
 from coder.record.undo.apply import digest
 from coder.record.undo.plan import Change, is_intermediate
 
@@ -49,7 +50,7 @@ class JournalFiles:
         name = digest(content)
         blob = self.directory / "objects" / name
         if (limit is None or len(content) <= limit) and not blob.exists():
-            blob.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private(blob.parent)
             write_atomically(blob, content)
         return name
 

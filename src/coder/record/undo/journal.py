@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from coder.fs.atomic import write_atomically
+from coder.fs.private import make_private
 from coder.record.files import encode
 from coder.record.undo.apply import PathState, Step, apply_steps, path_of, state_of, text_of
 from coder.record.undo.files import KEPT_TURNS, MOVES, REDOING, REVIEWS, UNDOING, JournalFiles
@@ -117,7 +118,7 @@ class UndoJournal:
         now = time.time_ns()
         changes = [msgspec.structs.replace(change, at=now) for change in changes]
         with self.lock:
-            self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private(self.directory)
             manifest = self.files.turn(turn or self._turn)
             if not manifest.exists():
                 self.files.forget_old(changes)
@@ -126,7 +127,7 @@ class UndoJournal:
 
     def command_begins(self, command: str) -> None:
         """Recorded until `commands_ended`: a later process finds it if this one is killed. Raises OSError."""
-        self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(self.directory)
         running = self.directory / _RUNNING
         if not self._has_run and running.exists():
             self.files.append(_CUT_OFF, running.read_bytes())
@@ -410,7 +411,7 @@ class UndoJournal:
         if step.now.blob is None or step.is_noop:
             return ""
         copy = self.directory / KEPT / step.now.blob
-        copy.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(copy.parent)
         write_atomically(copy, state_of(path_of(step.path))[1])
         return str(copy)
 

@@ -17,6 +17,7 @@ from pathlib import Path
 import msgspec
 
 from coder.fs.atomic import write_all
+from coder.fs.private import make_private
 from coder.record.files import encode
 
 BEAT_SECONDS = 1.0  # heartbeat interval: how exactly the end of a killed command is known
@@ -223,7 +224,7 @@ class CommandWindows:
         try:
             descriptor = os.open(self._all / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except FileNotFoundError:
-            self._all.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(self._all)
             descriptor = os.open(self._all / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)  # held for a few system calls, never for a command

@@ -13,9 +13,11 @@ import msgspec
 from coder import __version__
 from coder.rpc.peer import INVALID_PARAMS, Id, Json, Method, RpcError
 from coder.servers.stdio import Editor, EditorOutbox, serve_on_stdio
+from coder.texts import Fault
 
 VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")  # newest first
 _AT_ONCE = 4  # tasks
+_KIND = "sdk"  # of sessions that tasks begin
 _CLOSING = 10.0  # seconds for tasks to end in, when the client is gone
 
 _TASK = {
@@ -124,13 +126,21 @@ class McpServer:
             given = msgspec.convert(params.arguments, _Arguments)
         except msgspec.ValidationError as error:
             return _failed(f"the arguments are wrong: {error}")
-        directory = self._directory(given.directory)
-        if directory is None:
-            return _failed(f"{given.directory} is no folder below {self._chosen.root}")
         if not given.task.strip():
             return _failed("the task is empty")
-        async with self._places:
+        async with self._places:  # looked up only now: other tasks may exchange it while this one waits
+            directory = self._directory(given.directory)
+            if directory is None:
+                return _failed(f"{given.directory} is no folder below {self._chosen.root}")
+            if given.session is not None and not self._is_ours(directory, given.session):
+                return _failed(f"{given.session} is no session of an earlier answer in this folder")
             return await self._run(given, directory, params.meta.get("progressToken"))
+
+    def _is_ours(self, directory: Path, session_id: str) -> bool:
+        """Whether a caller's task began it: the person's own conversations are not the caller's to read."""
+        from coder.record.store import SessionStore
+
+        return SessionStore(directory, self._chosen.log_dir).begun_by(session_id) == _KIND
 
     def _directory(self, name: str) -> Path | None:
         """The directory, links followed; None where it is not below ours."""
@@ -143,7 +153,6 @@ class McpServer:
 
     async def _run(self, given: _Arguments, directory: Path, token: object) -> Json:
         from coder.engine.sdk import create_agent_session
-        from coder.texts import Fault
 
         chosen = self._chosen
         session = create_agent_session(
@@ -155,7 +164,7 @@ class McpServer:
             resume=given.session,
             config_file=chosen.config_file,
             log_dir=chosen.log_dir,
-            on_event=_Progress(self.peer, token).take if isinstance(token, int | str) else None,
+            on_event=_Progress(self.peer, token, directory).take,
         )
         try:
             # Attached, not typed: a caller's `!` and `/` are words, and never the person's shell.
@@ -175,14 +184,19 @@ class McpServer:
 
 
 class _Progress:
-    """Tells the client of each tool call."""
+    """Tells the client of each tool call, and ends a session that began elsewhere."""
 
-    def __init__(self, peer: Editor, token: int | str) -> None:
+    def __init__(self, peer: Editor, token: object, directory: Path) -> None:
         self._peer, self._token, self._count = peer, token, 0
+        self._directory = directory
 
     def take(self, event: Any) -> None:
-        from coder.protocol.events import ToolCallChanged
+        from coder.protocol.events import SessionStarted, ToolCallChanged
 
+        if isinstance(event, SessionStarted) and Path(event.cwd) != self._directory:
+            raise Fault("config.no_folder", directory=self._directory)  # a link has taken its place
+        if not isinstance(self._token, int | str):
+            return
         if isinstance(event, ToolCallChanged) and event.state == "executing":
             self._count += 1
             words = f"{event.tool} {event.argument}".strip()[:200]

@@ -12,6 +12,7 @@ import msgspec
 from prompt_toolkit.history import History
 
 from coder.fs.atomic import write_all, write_atomically
+from coder.fs.private import make_private
 
 KEPT_BYTES = 1_000_000  # kept when the file exceeds twice this size
 LONGEST = 20_000  # characters; longer entries are not stored
@@ -67,7 +68,7 @@ class ProjectHistory(History):
         entry = _Entry(_valid(string), [_valid(paste) for paste in pastes]) if pastes else _valid(string)
         line = msgspec.json.encode(entry) + b"\n"
         with contextlib.suppress(OSError):
-            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private(self._path.parent)
             _append(self._path, line)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from coder.fs.private import make_private
 from coder.process.output import PRIVATE_KEY_MARKER, Printed, clean_file, cut_pair
 from coder.process.programs import Runs, find_program
 from coder.process.run import Outcome, ProcessCancelled, run_process
@@ -92,7 +93,7 @@ def shell_line(command: str, context: ToolContext) -> tuple[list[str], Path | No
     text = os.fsencode(command)
     if len(text) <= _LONGEST_ARGUMENT:
         return [shell, "-c", command], None
-    context.outputs.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_private(context.outputs)
     script = context.outputs / f"script-{time.time_ns():x}.sh"
     script.write_bytes(text)
     return [shell, str(script)], script
