@@ -208,7 +208,7 @@ def test_directories_of_others_above_us_are_not_read(shop: Shop, monkeypatch: py
     sub.mkdir()
     where = ModeRoots(cwd=sub, homes=[])
     assert len(discover(where)) == 1
-    monkeypatch.setattr("coder.modes.discover._owner", lambda path: 4242 if ".coder" in str(path) else 7)
+    monkeypatch.setattr("coder.modes.discover.owner_of", lambda path: 4242 if ".coder" in str(path) else 7)
     assert discover(where) == []
 
 

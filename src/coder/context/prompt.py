@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from coder.config import shown
-from coder.fs.safe_open import open_beneath
+from coder.fs.safe_open import open_beneath, repository_chain
 from coder.texts import Phrase
 
 # Sent with every request: 32 KB are about 8,000 tokens.
@@ -152,7 +152,7 @@ def read_instructions(workspace: Path, home: Path) -> Instructions:
     found: dict[Path, str] = {}
     faults: list[Phrase] = []
     room = MAX_INSTRUCTIONS
-    chain = _chain(workspace)
+    chain = repository_chain(workspace)[::-1]
     bound = Path(os.path.realpath(chain[0]))
     # A project's file may not be a symlink out of it, to a private file; the person's own may.
     places: list[tuple[Path, Path | None]] = [(home, None), *((directory, bound) for directory in chain)]
@@ -174,16 +174,6 @@ def read_instructions(workspace: Path, home: Path) -> Instructions:
 
 def project_instructions(workspace: Path, home: Path) -> str:
     return read_instructions(workspace, home).text
-
-
-def _chain(workspace: Path) -> list[Path]:
-    """From the repository's root (or the workspace itself) down to the workspace."""
-    chain = [workspace]
-    for parent in workspace.parents:
-        if (chain[-1] / ".git").exists():
-            return chain[::-1]
-        chain.append(parent)
-    return chain[-1:] if (chain[-1] / ".git").exists() else [workspace]
 
 
 def first_bytes(path: Path, inside: Path | None, room: int) -> tuple[bytes, Phrase | None]:

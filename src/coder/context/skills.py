@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from coder.context.frontmatter import MAX_HEADER, HeadFault, Node, read_header, split
-from coder.fs.safe_open import open_beneath, read_open, real_path
+from coder.fs.safe_open import open_beneath, read_open, real_path, repository_chain
 from coder.texts import Phrase
 from coder.tools.skill import LoadedSkill, NoSkill
 
@@ -157,16 +157,6 @@ class Skills:
             f"the nearest are {', '.join(near)}" if near else f"there are {', '.join(names[:20]) or 'none'}"
         )
         return f"there is no skill {name!r}; {hint}. Go on without it if none fits."
-
-
-def repository_chain(workspace: Path) -> list[Path]:
-    """The workspace and its ancestors up to the repository's root; else the workspace alone."""
-    chain: list[Path] = []
-    for directory in (workspace, *workspace.parents):
-        chain.append(directory)
-        if (directory / ".git").exists():
-            return chain
-    return [workspace]
 
 
 def _project_roots(workspace: Path) -> list[Root]:

@@ -194,7 +194,7 @@ def lock_directories(paths: Iterable[Path]) -> Iterator[None]:
                 descriptor = stack.enter_context(_open_directory(directory))
             except OSError:  # missing, or not readable
                 continue
-            _lock(descriptor)
+            wait_for_lock(descriptor)
         yield
 
 
@@ -204,7 +204,8 @@ def _open_directory(directory: Path) -> Iterator[int]:
         yield descriptor
 
 
-def _lock(descriptor: int) -> None:
+def wait_for_lock(descriptor: int) -> None:
+    """Lock it, or go on without the lock after `_LOCK_SECONDS`."""
     import fcntl
 
     until = time.monotonic() + _LOCK_SECONDS

@@ -44,13 +44,17 @@ def locked(path: Path) -> Iterator[None]:
 def locked_by_directory(path: Path, *, make: bool = False) -> Iterator[None]:
     """The same with the parent directory of a resolved path as the lock: a lock file would litter a project.
     `make`: create that directory."""
+    from coder.fs.atomic import wait_for_lock
     from coder.fs.safe_open import parent_of
 
     with parent_of(path, make=make) as parent:
         descriptor = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=parent)
-    with _flock(descriptor):
+    try:
+        wait_for_lock(descriptor)  # not for ever: whoever can read the directory can hold this lock
         _remove_leftovers(path)
         yield
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager

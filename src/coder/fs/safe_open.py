@@ -171,6 +171,34 @@ def missing_parents(path: Path) -> list[Path]:
     return missing
 
 
+# who has put it there
+
+
+def repository_of(path: Path) -> Path | None:
+    """The nearest directory at or above `path` that holds `.git`. One that another user has put above `path`
+    is none: anybody can make one in a shared directory such as /tmp."""
+    mine = {0, os.geteuid(), owner_of(path)}
+    found = (directory for directory in (path, *path.parents) if (directory / ".git").exists())
+    return next((one for one in found if one == path or owner_of(one / ".git") in mine), None)
+
+
+def owner_of(path: Path) -> int:
+    """The user whose file, directory or link `path` is; -1 where it is not there."""
+    try:
+        return path.lstat().st_uid
+    except OSError:
+        return -1
+
+
+def repository_chain(workspace: Path) -> list[Path]:
+    """The workspace and its ancestors up to the repository's root; without one the workspace alone."""
+    top = repository_of(workspace) or workspace
+    return [directory for directory in (workspace, *workspace.parents) if directory.is_relative_to(top)]
+
+
+# the core: from one component to the next
+
+
 def _open_directory_path(path: str, *, make: int | None = None, last: int | None = None) -> int:
     """Open a directory by its absolute path; `make`: the mode of directories to create; `last`: the flags for
     the innermost component."""

@@ -16,7 +16,7 @@ from typing import Literal
 import msgspec
 
 from coder.config import shown
-from coder.fs.safe_open import open_beneath, real_path
+from coder.fs.safe_open import open_beneath, owner_of, real_path
 from coder.modes.faults import ModeFault
 from coder.protocol.modes import ModeCategory, ModeScope
 
@@ -107,7 +107,7 @@ def read_text(path: str, bound: str = "") -> str | ModeFault:
 
 def _roots(where: ModeRoots, name: str) -> Iterator[_Root]:
     homes = {real_path(home / name) for home in where.homes}
-    mine = _owner(where.cwd)
+    mine = owner_of(where.cwd)
     for ancestor in (where.cwd, *where.cwd.parents):
         scope = ModeScope("project", f"(project:{shown(ancestor.name) or '/'})", shown(str(ancestor)))
         for owner in _OWNERS:
@@ -116,7 +116,8 @@ def _roots(where: ModeRoots, name: str) -> Iterator[_Root]:
                 continue
             if real_path(directory) in homes:
                 continue  # the person's own: it comes last, as global
-            if ancestor != where.cwd and _owner(directory) not in (0, os.geteuid(), mine):
+            owners = {owner_of(ancestor / owner), owner_of(directory)}
+            if ancestor != where.cwd and not owners <= {0, os.geteuid(), mine}:
                 continue  # another user's, planted in a world-writable parent
             yield _Root(str(directory), scope, real_path(ancestor))
     seen: set[str] = set()
@@ -125,13 +126,6 @@ def _roots(where: ModeRoots, name: str) -> Iterator[_Root]:
         if real not in seen:
             seen.add(real)
             yield _Root(str(home / name), ModeScope("global", "(global)", shown(str(home))), "")
-
-
-def _owner(path: Path) -> int:
-    try:
-        return path.stat().st_uid
-    except OSError:
-        return -1
 
 
 def _files(root: _Root) -> Iterator[tuple[tuple[str, ...], str]]:

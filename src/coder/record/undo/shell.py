@@ -21,13 +21,12 @@ from pathlib import Path
 
 import msgspec
 
-from coder.fs.safe_open import read_whole
+from coder.fs.safe_open import read_whole, repository_of
 from coder.record.tree.index import Base
 from coder.record.tree.scan import Tree, TreeLimits
 from coder.record.undo.attribution import CLOCK_NS, RunContext, journal_changes
 from coder.record.undo.journal import UndoJournal
 from coder.record.undo.overlap import CommandWindows, Orphan
-from coder.tools.search.ignore import repository_of
 
 _HARD_LINKING = ("ln ", "link", "cp -", "rsync")  # may create hard links, which inotify does not report
 _GIT_REFS = ("HEAD", "logs/HEAD", "packed-refs", "refs/heads", "refs/stash")

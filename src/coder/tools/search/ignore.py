@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from coder.fs.safe_open import read_open
+from coder.fs.safe_open import read_open, repository_of
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -60,11 +60,6 @@ class SearchRoot(msgspec.Struct, frozen=True):
     def argument(self) -> str:
         relative = self.start.relative_to(self.base)
         return f"./{relative}" if relative.parts else "."
-
-
-def repository_of(path: Path) -> Path | None:
-    """The nearest directory at or above `path` that holds `.git`."""
-    return next((directory for directory in (path, *path.parents) if (directory / ".git").exists()), None)
 
 
 def directories_above(root: Path, start: Path) -> list[Path]:

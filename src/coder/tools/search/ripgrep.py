@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from coder.fs.safe_open import repository_of
 from coder.tools.search.ignore import (
     IGNORE_FILE,
     SearchRoot,
     directories_above,
     odd_ignore_file,
-    repository_of,
 )
 
 if TYPE_CHECKING:
