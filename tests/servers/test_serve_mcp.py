@@ -172,6 +172,21 @@ def test_a_folder_that_is_exchanged_while_its_task_waits_is_refused(project: Pro
         _Progress(Any, None, project.cwd / "sub").take(elsewhere)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("folder", [".git/hooks", "sub/.git", ".coder", ".claude/agents", "hooks", "..", "/"])
+def test_a_folder_that_no_task_may_write_to_is_no_workspace(project: Project, folder: str) -> None:
+    for name in (".git/hooks", "sub/.git", ".coder", ".claude/agents"):
+        (project.cwd / name).mkdir(parents=True)
+    (project.cwd / "hooks").symlink_to(".git/hooks")
+    hook = {"name": "write", "arguments": {"path": "pre-commit", "content": "evil\n"}}
+    with ScriptedServer([{"calls": [hook]}, {"text": "done"}]) as server:
+        client = Client(project, server.url, "--mode", "yolo")
+        refused = client.call(task="write a hook", folder=folder)
+        assert client.end() == 0
+    assert refused["isError"]
+    assert "is no folder below" in refused["content"][0]["text"]
+    assert not list(project.cwd.rglob("pre-commit"))
+
+
 def test_only_sessions_of_earlier_answers_are_gone_on_with(project: Project) -> None:
     with ScriptedServer(
         [{"text": "the launch code is 0000"}, {"text": "hello"}, {"text": "again"}]

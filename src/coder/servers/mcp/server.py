@@ -11,6 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from coder import __version__
+from coder.config.load import home_directory
 from coder.rpc.peer import INVALID_PARAMS, Id, Json, Method, RpcError
 from coder.servers.stdio import Editor, EditorOutbox, serve_on_stdio
 from coder.texts import Fault
@@ -143,13 +144,21 @@ class McpServer:
         return SessionStore(directory, self._chosen.log_dir).begun_by(session_id) == _KIND
 
     def _directory(self, name: str) -> Path | None:
-        """The directory, links followed; None where it is not below ours."""
-        if "\0" in name:
+        """The directory, links followed; None where it is not below ours, or is one that no task may write
+        to: as a workspace of its own, `.git/hooks` would be a folder like any other."""
+        from coder.policy.workspace import DirectoryWorkspace
+        from coder.tools.base import OutsideWorkspace
+        from coder.tools.paths import steers
+
+        root = Path(os.path.realpath(self._chosen.root))
+        own = str(home_directory(self._chosen.environ))
+        try:
+            workspace = DirectoryWorkspace(root, person=self._chosen.environ.get("HOME", ""), own=own)
+            directory = workspace.resolve(name or ".", write=True)
+            below = directory.is_relative_to(root) and directory.is_dir()
+        except (OutsideWorkspace, OSError, ValueError):
             return None
-        root = os.path.realpath(self._chosen.root)
-        directory = Path(os.path.realpath(Path(root, name)))
-        below = directory.is_relative_to(root) and os.path.isdir(directory)  # noqa: PTH112 - too long a name is none
-        return directory if below else None
+        return directory if below and not steers(root, directory) else None
 
     async def _run(self, given: _Arguments, directory: Path, token: object) -> Json:
         from coder.engine.sdk import create_agent_session
