@@ -66,8 +66,8 @@ def fooled(monkeypatch: pytest.MonkeyPatch) -> None:
     """A parser that takes every line for read-only."""
     judge = shell.judge
 
-    def wrong(line: str, cwd: Path, *, confined: bool) -> ShellVerdict:
-        found = judge(line, cwd, confined=confined)
+    def wrong(line: str, cwd: Path, **options: Any) -> ShellVerdict:
+        found = judge(line, cwd, **options)
         return msgspec.structs.replace(found, read_only=True, risks=[], parsed=True)
 
     monkeypatch.setattr(shell, "judge", wrong)

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from coder.config import ConfigError
 from coder.config.schema import OperatingMode, Preset
 from coder.engine.session import Session
-from coder.policy.decide import decide
+from coder.policy.decide import decide, preset_gives
 from coder.policy.shell.verdict import Ruling, ShellVerdict
 from coder.protocol import entries
 from coder.protocol.events import ApprovalRequested, ApprovalResolved, Notice
@@ -32,6 +32,9 @@ _SETTING = frozenset(
 )
 _ALLOWING = ("yes", "always")
 # What the model is to do about a denial.
+# What `always` remembers for a line that runs outside the sandbox.
+OUTSIDE = "sandbox=off "
+LEAVE = 'To do it, call bash with sandbox: "off" and a reason: the person is asked.'
 PROPOSE = "Do the rest without it, and propose it to the person in your answer."
 # Flags that would allow a call where nobody can be asked; least permissive first.
 _FLAGS: tuple[tuple[str, OperatingMode | None, Preset | None], ...] = (
@@ -55,9 +58,11 @@ def ruling_of(
     mode, preset = mode or agent.mode, preset or agent.preset
     name = tool.spec.name
     shell, line = None, tool.command(args) if tool.kind == "runs" else ""
-    if tool.kind == "runs" and mode != "yolo":
+    if tool.kind == "runs" and (mode != "yolo" or leaves_sandbox(session, args)):
         session.judged = None  # invalidate: the workspace may have changed
         shell = _verdict(session, line)
+    if shell is not None and leaves_sandbox(session, args):
+        return _outside_ruling(session, line, str(args.get("reason") or ""), mode)
     permission = agent.config.permission
     remote = _remote(tool)
     ruling = decide(
@@ -78,6 +83,43 @@ def ruling_of(
     if ruling.decision == "allow" and preset != "yolo" and remote is not None and remote.changed:
         return Ruling("ask", [Phrase("policy.redefined")])
     return ruling
+
+
+def leaves_sandbox(session: Session, args: Mapping[str, Any]) -> bool:
+    """Whether the model asks to run this command outside the sandbox."""
+    return args.get("sandbox") == "off" and session.agent.config.sandbox.mode != "off"
+
+
+def _outside_ruling(session: Session, line: str, why: str, mode: OperatingMode) -> Ruling:
+    """Leaving the sandbox is a person's decision in every mode; they may allow a line for good."""
+    agent = session.agent
+    remembered = f"{OUTSIDE}{line}"
+    if preset_gives(agent.preset, "bash") == "deny" or agent.config.permission.tools.get("bash") == "deny":
+        return decide("bash", agent.preset, mode, overrides=agent.config.permission.tools)
+    if mode == "plan":
+        return Ruling("deny", [Phrase("policy.outside.plan")])
+    if agent.parent is not None or not agent.front.can_ask:
+        return Ruling("deny", [Phrase("policy.outside.nobody")])
+    if remembered in agent.place.allowed.names():
+        return Ruling("allow", [Phrase("policy.always")])
+    reasons = [Phrase("policy.outside", reason=why), *_verdict(session, line).risks]
+    return Ruling("ask", reasons, can_always=True, always_names=[remembered])
+
+
+def _unreachable(session: Session, line: str) -> ToolResult | None:
+    """The result of a command that names a file which only a command outside the sandbox may write."""
+    agent = session.agent
+    level = agent.sandbox.level
+    writes = _verdict(session, line).outside if agent.mode != "yolo" else ()
+    if not writes or level is None or level.rung == "none" or agent.config.sandbox.mode == "off":
+        return None
+    from coder.policy.sandbox.grants import refusal
+
+    for write in writes:
+        reason = refusal(write.path, str(agent.place.home), agent.place.environment)
+        if reason is not None:
+            return failed(f"{reason} {LEAVE}", reason)
+    return None
 
 
 def _may_verify(session: Session, line: str) -> bool:
@@ -121,8 +163,9 @@ def _verdict(session: Session, line: str) -> ShellVerdict:
         return session.judged[1]
     from coder.policy.shell.judge import judge
 
-    found = judge(line, session.agent.root, confined=session.agent.confined)
-    if found.read_only and line in session.needs_writing and session.agent.mode != "plan":
+    agent = session.agent
+    found = judge(line, agent.root, confined=agent.confined, home=agent.place.environment.get("HOME", ""))
+    if found.read_only and line in session.needs_writing and agent.mode != "plan":
         found = msgspec.structs.replace(found, read_only=False)
     session.judged = line, found
     return found
@@ -166,7 +209,10 @@ async def ask_person(
         subject=redact(preview.subject),
         reasons=session.redactor.redact_all(ruling.english),
     )
-    if approval.auto_approve_ask or not approval.interactive:
+    leaves = tool.kind == "runs" and leaves_sandbox(session, args)
+    if tool.kind == "runs" and not leaves and (unreachable := _unreachable(session, tool.command(args))):
+        return unreachable
+    if (approval.auto_approve_ask or not approval.interactive) and not leaves:
         session.log.append(replace(asked, answer="auto"))
         session.context.approved = Approved()
         return None
@@ -188,7 +234,10 @@ async def ask_person(
     if reply.answer != "no":
         if remote := _remote(tool):
             remote.accept()
-        session.context.approved = Approved(preview.changes, amended=bool(reply.amended))
+        verdict = session.judged[1] if session.judged is not None else None
+        session.context.approved = Approved(
+            preview.changes, bool(reply.amended), person=True, verdict=verdict
+        )
         if not reply.amended:
             return None
         return await _apply_amended(session, tool, preview, reply)

@@ -351,10 +351,7 @@ async def _execute(
     check = job.check and job.unasked
     if given.get("background"):
         return await start_isolated(session, tool, given, on_output, read_only=read_only, check=check)
-    approved = not job.unasked and session.agent.can_ask
-    return await run_command(
-        session, tool, given, on_output, read_only=read_only, approved=approved, check=check
-    )
+    return await run_command(session, tool, given, on_output, read_only=read_only, check=check)
 
 
 def _record(session: Session, turn: Turn, job: _Job, *, waiting: int = 0, cancelled: bool = False) -> None:

@@ -11,12 +11,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from copy import copy
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from coder.engine.agent import Place
-from coder.engine.approval import environment_for, sets_git
+from coder.engine.approval import LEAVE, environment_for, leaves_sandbox, sets_git
 from coder.engine.session import Session
 from coder.engine.verify.run import saw_shell_changes
 from coder.fs.atomic import write_atomically
@@ -28,7 +28,11 @@ from coder.policy.verification import with_project_tools
 from coder.protocol.events import AnyEvent, Notice
 from coder.record.undo.shell import ShellChanges, ShellUndo
 from coder.texts import Phrase
-from coder.tools.base import Tool, ToolContext, ToolResult, failed
+from coder.tools.base import Approved, Tool, ToolContext, ToolResult, failed
+
+if TYPE_CHECKING:
+    from coder.policy.sandbox.grants import Grants
+    from coder.policy.shell.verdict import ShellVerdict
 
 _SAID = "sandbox-explained"  # in $CODER_HOME: the description that was shown last
 _NAMED = 5  # paths that a notice spells out
@@ -39,6 +43,7 @@ _AGAIN = (
     "writes, and put to the person where the policy asks."
 )
 
+_LEAVABLE = ("sandbox.note.write", "sandbox.note.network")
 _CHANGED = "the repositories that this line looks at changed meanwhile; send it again"
 
 Printed = Callable[[str], None]
@@ -52,33 +57,73 @@ async def run_command(
     on_output: Printed,
     *,
     read_only: bool = False,
-    approved: bool = False,
     check: bool = False,
 ) -> ToolResult:
     """Run a line of the model in the sandbox. `read_only`: it runs without approval, for that reason.
-    `approved`: a person approved it. `check`: it runs without approval because it is a check."""
+    `check`: it runs without approval because it is a check."""
     line = tool.command(args)
+    if leaves_sandbox(session, args):
+        return await _run_outside(session, tool, args, on_output)
     sandbox = await _sandbox(session, read_only=read_only)
     if isinstance(sandbox, Phrase):
         return failed(str(sandbox), sandbox)
     context = _context(session, line, read_only=read_only, check=check)
     if context is None:
         return failed(_CHANGED)
-    settings = approved and "git" in line and not (sandbox and sandbox.plan) and sets_git(session, line)
-    context.wrap_command = (
-        list if sandbox is None else partial(sandbox.wrap, access=LineAccess(git_settings=settings))
-    )
+    approved = session.context.approved
+    by_person = approved is not None and approved.person and sandbox is not None and not sandbox.plan
+    settings = by_person and "git" in line and sets_git(session, line)
+    try:
+        grants = _grants(sandbox, approved) if by_person else None
+    except OSError as error:
+        return failed(f"the command was not run: {error.strerror or error}")
+    access = LineAccess(settings, grants.paths if grants is not None else ())
+    context.wrap_command = list if sandbox is None else partial(sandbox.wrap, access=access)
     run = partial(tool.run, args, context, on_output)
     # A command that cannot write changed nothing: a change meanwhile is the person's.
     held = sandbox is not None and sandbox.plan and sandbox.level.rung != "none"
     changed: list[str] = []
-    result = await (run() if held else _covered(session, line, sandbox, run, changed, git_settings=settings))
+    problems: list[str] = []
+    try:
+        covered = _covered(session, line, sandbox, run, changed, git_settings=settings)
+        result = await (run() if held else covered)
+    finally:
+        if grants is not None:
+            problems = grants.close()
     result = _with_changes(result, changed)
+    if problems:
+        result = msgspec.structs.replace(
+            result, ok=False, for_model=f"error: {'; '.join(problems)}\n{result.for_model}"
+        )
     if "exit_code" not in result.meta:
         return result
     rung = "none" if sandbox is None else sandbox.level.rung
     result = msgspec.structs.replace(result, meta={**result.meta, "sandbox": rung})
     return result if sandbox is None or result.ok else _explained(session, sandbox, line, result)
+
+
+def _grants(sandbox: Sandbox | None, approved: Approved | None) -> Grants | None:
+    """What the person let the line write outside the workspace. Raises OSError."""
+    if sandbox is None or approved is None or approved.verdict is None or not approved.verdict.outside:
+        return None
+    from coder.policy.sandbox.grants import Grants
+
+    verdict: ShellVerdict = approved.verdict
+    mounts = sandbox.level.rung == "bwrap"
+    return Grants(verdict.outside, sandbox.places(), plain=verdict.plain, mounts=mounts)
+
+
+async def _run_outside(
+    session: Session, tool: Tool, args: Mapping[str, Any], on_output: Printed
+) -> ToolResult:
+    """Run a line that a person let out of the sandbox; `/undo` covers what it does to the workspace."""
+    context = copy(session.context)
+    # The launcher restricts nothing here, but no process outlives the command.
+    context.wrap_command = _new_sandbox(session, SandboxLevel(), plan=False, kind=Sandbox).wrap
+    run = partial(tool.run, args, context, on_output)
+    changed: list[str] = []
+    result = _with_changes(await _covered(session, tool.command(args), None, run, changed), changed)
+    return msgspec.structs.replace(result, meta={**result.meta, "sandbox": "off"})
 
 
 def _context(session: Session, line: str, *, read_only: bool, check: bool = False) -> ToolContext | None:
@@ -109,6 +154,8 @@ def _explained(session: Session, sandbox: Sandbox, line: str, result: ToolResult
     if sandbox.plan and session.agent.mode != "plan":
         session.needs_writing.add(line)
         told = f"{told} {_AGAIN}"
+    elif not sandbox.plan and note.key in _LEAVABLE and session.agent.front.can_ask:
+        told = f"{told} {LEAVE}"
     return msgspec.structs.replace(
         result, for_model=f"{result.for_model}\n[{told}]", phrase=note, summary=str(note)
     )
@@ -127,7 +174,7 @@ async def start_isolated(
     from coder.policy.sandbox.servers import LongSandbox
 
     agent, command = session.agent, tool.command(args)
-    found = await _sandbox(session, read_only=read_only)
+    found = None if leaves_sandbox(session, args) else await _sandbox(session, read_only=read_only)
     if isinstance(found, Phrase):
         return failed(str(found), found)
     # Where none is wanted it is still ended with us, whatever ends us.

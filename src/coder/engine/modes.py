@@ -239,8 +239,8 @@ async def _run_for_mode(session: Session, mode: ModeDefinition, command: str) ->
         args,
         lambda _text: None,
         read_only=not asked and known_read_only(session, command),
-        approved=asked and session.agent.can_ask,
     )
+    session.context.approved = None
     if result.ok:
         return Ran(str(result.meta["stdout"]))
     if "exit_code" not in result.meta:

@@ -27,6 +27,12 @@ class Bash(Tool):
             "command": {"type": "string", "description": "the command line"},
             "timeout_ms": {"type": "integer", "description": "time limit; default 120000"},
             "background": {"type": "boolean", "description": "start it as a job and go on; no time limit"},
+            "sandbox": {
+                "type": "string",
+                "enum": ["off"],
+                "description": "run it outside the sandbox; the person is asked, with your reason",
+            },
+            "reason": {"type": "string", "description": "why it has to leave the sandbox"},
         },
         ["command"],
     )
@@ -35,7 +41,12 @@ class Bash(Tool):
         self._person = person
 
     def preview(self, args: Arguments, context: ToolContext) -> Preview:
-        return Preview(subject=self.command(args), kind="command")
+        command = self.command(args)
+        if args.get("sandbox") and not str(args.get("reason") or "").strip():
+            return Preview(
+                command, "command", failed('sandbox: "off" needs a reason, which the person is shown')
+            )
+        return Preview(subject=command, kind="command")
 
     async def run(self, args: Arguments, context: ToolContext, on_output: OnOutput) -> ToolResult:
         command: str = args["command"]
@@ -43,6 +54,8 @@ class Bash(Tool):
             return failed("the command is empty", Phrase("tool.empty_command"))
         if "\0" in command:
             return failed("the command contains a NUL byte, which no shell line can hold")
+        if args.get("sandbox") and not str(args.get("reason") or "").strip():
+            return failed('sandbox: "off" needs a reason, which the person is shown')
         if args.get("background"):
             from coder.tools.shell.background import start_job
 

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from coder.policy.programs import names
 from coder.policy.shell.words import Word
 
-Change = Literal["content", "entry"]
-
 
 class Written(NamedTuple):
-    """An operand that a command writes: the file's content, or its entry in the directory (created, removed,
-    renamed). `into`: if it is a directory, new entries come in there.
+    """An operand that a command writes. `entry`: it is created, removed or renamed, rather than filled.
+    `into`: names of the files that are written if it is a directory.
     """
 
     word: Word
-    change: Change
-    into: bool = False
+    entry: bool = False
+    into: tuple[str, ...] = ()
 
 
 # Options that take a value in the next word; all others stand alone.
@@ -42,7 +40,7 @@ def written_by(name: str, args: Sequence[Word]) -> list[Written] | None:
     if not all(word.exact for word in args):
         return None
     if name == "dd":
-        return [Written(_after(word, "of="), "content") for word in args if word.text.startswith("of=")]
+        return [Written(_after(word, "of=")) for word in args if word.text.startswith("of=")]
     if name in ("echo", "printf", "cat", "true", ":"):
         return []
     if name in _VALUED:
@@ -57,7 +55,7 @@ def output_files(name: str, args: Sequence[Word]) -> list[Written]:
     """The output files that a command's options name; it may write others."""
     options = _OUTPUT_OPTIONS.get(name, ())
     return [
-        Written(args[at + 1], "content")
+        Written(args[at + 1])
         for at, word in enumerate(args[:-1])
         if word.exact and word.text in options and args[at + 1].exact
     ]
@@ -65,23 +63,26 @@ def output_files(name: str, args: Sequence[Word]) -> list[Written]:
 
 def _coreutils(name: str, operands: list[Word], words: list[str]) -> list[Written] | None:
     if name in ("touch", "tee", "truncate"):
-        return [Written(word, "content") for word in operands]
+        return [Written(word) for word in operands]
     if name == "chmod":
-        return [Written(word, "content") for word in operands[1:]]
+        return [Written(word) for word in operands[1:]]
     if name in ("mkdir", "rmdir", "rm"):
-        return [Written(word, "entry") for word in operands]
+        return [Written(word, entry=True) for word in operands]
     if len(operands) < 2:
         return None
     *sources, target = operands
+    into = tuple(word.text.rstrip("/").rsplit("/", 1)[-1] for word in sources)
+    if not set(into).isdisjoint(("", ".", "..")):
+        return None
     if name == "mv":
-        return [*(Written(word, "entry") for word in sources), Written(target, "entry", into=True)]
+        return [*(Written(word, entry=True) for word in sources), Written(target, entry=True, into=into)]
     if name == "ln":
-        return [Written(target, "entry", into=True)]
+        return [Written(target, entry=True, into=into)]
     whole = any(
         word.startswith("-") and not word.startswith("--") and set(word) & set("arR") for word in words
     )
     deep = whole or "--recursive" in words or "--archive" in words
-    return [Written(target, "entry" if deep else "content", into=True)]
+    return [Written(target, entry=deep, into=into)]
 
 
 def _operands(args: Sequence[Word], valued: frozenset[str]) -> Iterator[Word]:

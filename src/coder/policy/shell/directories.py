@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from coder.policy.scratch import scratch_of
+from coder.policy.shell.words import Word
 
 MOST_DIRECTORIES = 16
+_DEVICES = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
 
 
 class WorkingDirectories:
@@ -17,10 +20,13 @@ class WorkingDirectories:
     A `cd` may fail, so every earlier directory stays possible. `known`: every `cd` could be followed.
     """
 
-    def __init__(self, root: Path, start: Path | None = None, *, confined: bool = False) -> None:
-        """`start`: where the line runs, by default in `root`."""
+    def __init__(
+        self, root: Path, start: Path | None = None, *, confined: bool = False, home: str = ""
+    ) -> None:
+        """`start`: where the line runs, by default in `root`. `home`: of the command, if it is not ours."""
         self.root = root
         self.confined = confined  # read-only lines run in a sandbox
+        self._home = home
         self._real: dict[Path, str] = {}  # one look for each path of the line
         self.real_root = self.real(root)
         self.directories = [start or root]
@@ -70,6 +76,26 @@ class WorkingDirectories:
         if target.startswith("~") or not (self.known or target.startswith("/")):
             return False
         return all(self._contains(self.real(directory / target)) for directory in self.directories)
+
+    def outside(self, word: Word, directories: Sequence[Path]) -> str:
+        """The real path of an operand outside the workspace, named from one of `directories`; "" if it lies
+        inside or is not certain.
+        """
+        name = word.text
+        if not word.exact or not name:
+            return ""
+        if word.shell_text == "~" or word.shell_text.startswith("~/"):
+            name = f"{self._home or Path.home()}{name[1:]}"
+        elif not name.startswith("/"):
+            if not self.known or len(directories) > 1:
+                return ""
+            name = f"{directories[0]}/{name}"
+        # A new file has no real path of its own, but its directory has.
+        above, _, last = name.rstrip("/").rpartition("/")
+        found = Path(self.real(Path(above or "/")), last)
+        path = self.real(found) if last in ("", ".", "..") or found.is_symlink() else str(found)
+        inside = self._contains(path) or path.startswith(self.real(Path(self.scratch)) + "/")
+        return "" if inside or path in _DEVICES else path
 
     def in_scratch(self, target: str) -> bool:
         """Whether `target` certainly lies in the scratch directory."""

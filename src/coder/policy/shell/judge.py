@@ -16,18 +16,20 @@ from coder.policy.programs import names
 from coder.policy.programs.commands import is_listed, look_up
 from coder.policy.programs.dangers import PRIVILEGED, base_name, danger_of
 from coder.policy.programs.wrappers import SHELLS, Inner, unwrap
+from coder.policy.programs.writers import Written, output_files, written_by
 from coder.policy.remembered import depends_on_directory, is_interpreter, name_of
 from coder.policy.shell.directories import WorkingDirectories
 from coder.policy.shell.private import looks_private, reads_private_tree
 from coder.policy.shell.redirections import judge_redirect
 from coder.policy.shell.tree import Line, SimpleCommand, read_line
 from coder.policy.shell.variables import is_dangerous, may_be_exported
-from coder.policy.shell.verdict import Check, Segment, ShellVerdict
+from coder.policy.shell.verdict import Check, OutsideWrite, Segment, ShellVerdict
 from coder.policy.shell.words import NotUnderstood, Word
 from coder.process.programs import find_program
 from coder.texts import Phrase
 
 _MOST_NESTED = 6
+_WRITING = frozenset({">", ">>", ">|", "&>", "&>>", "<>"})
 _SUBSTITUTION = Phrase("policy.risk.substitution")
 _UNKNOWN_COMMAND = Phrase("policy.risk.unknown_command")
 _UNSEEN = Phrase("policy.risk.unseen")
@@ -52,11 +54,11 @@ _WRITERS = names("tee cp install ln touch truncate rsync sed patch perl ed ex aw
 _FIRST_DIRECTORY = re.compile(r"\s*cd ((?!-)[\w./+@:,=-]+) && ")
 
 
-def judge(line: str, cwd: Path, *, confined: bool = False) -> ShellVerdict:
+def judge(line: str, cwd: Path, *, confined: bool = False, home: str = "") -> ShellVerdict:
     """The verdict on `line` run in `cwd`. Never raises. `confined`: read-only lines run in a sandbox, so a
-    program counts as what its name says wherever it is installed.
+    program counts as what its name says wherever it is installed. `home`: of the command, if it is not ours.
     """
-    places = WorkingDirectories(cwd, confined=confined)
+    places = WorkingDirectories(cwd, confined=confined, home=home)
     return _Judge(places, posix=not find_program("bash", None, cwd)).line(line)
 
 
@@ -96,6 +98,8 @@ class _Judge:
         self._cleared = cleared  # the command does not get the environment of read-only lines
         self._extra: list[Segment] = []
         self._in: str | None = None  # where the current command certainly runs
+        self._outside: dict[str, OutsideWrite] = {}
+        self._plain = depth == 0 and not posix
 
     def line(self, text: str) -> ShellVerdict:
         if self._posix and any(mark in text for mark in _BASH_ONLY):
@@ -127,10 +131,13 @@ class _Judge:
             read_only=read_only,
             risks=risks,
             drivers=frozenset().union(*drivers.values()) if drivers else None,
+            outside=tuple(self._outside.values()),
+            plain=self._plain and not parsed.substitutes and not self._shadowed,
         )
 
     def _segments(self, parsed: Line) -> list[Segment]:
         segments: list[Segment] = []
+        self._outside.clear()
         for simple, directory in zip(parsed.commands, parsed.directories(), strict=True):
             self._in = directory
             segments.append(self._segment(simple))
@@ -147,7 +154,7 @@ class _Judge:
         known = (lambda name, word: is_harmless_variable(name, word, self._inside)) if check else None
         self._assigns(simple.assigns, simple.words, finding, exported=bool(simple.words), known=known)
         for redirect in simple.redirects:
-            effect = judge_redirect(redirect, self._places)
+            effect = judge_redirect(redirect, self._places, self._directories())
             if effect.why:
                 finding.refuse(effect.why, opaque=True, risk=effect.risk)  # `always` covers no redirection
             elif looks_private(redirect.target, self._places):
@@ -163,6 +170,7 @@ class _Judge:
                 finding.rule = check.doubt or finding.rule
             if finding.rule:
                 self._check_steering(simple.words, finding)
+        self._writes(simple, finding)
         listed = bool(simple.words) and is_listed(_program(simple.words[0].text))
         name = name_of(simple.words, listed=listed, inside=self._places.inside)
         by_directory = depends_on_directory(simple.words, listed=listed)
@@ -208,6 +216,29 @@ class _Judge:
         """The verdict on a script of package.json, which `sh` runs in its directory."""
         places = WorkingDirectories(self._places.root, directory)
         return _Judge(places, self._depth + 1, posix=True).line(text)
+
+    def _writes(self, simple: SimpleCommand, finding: _Finding) -> None:
+        """Collect what the command names to write outside the workspace."""
+        named = [Written(redirect.target) for redirect in simple.redirects if redirect.operator in _WRITING]
+        if simple.words:
+            name, args = base_name(simple.words[0].text), simple.words[1:]
+            known = written_by(name, args)
+            if known is None and (finding.rule or finding.opaque):
+                self._plain = False
+            named += output_files(name, args) if known is None else known
+        if simple.assigns or simple.trouble or not all(one.word.exact for one in named):
+            self._plain = False
+        for one in named:
+            path = self._places.outside(one.word, self._directories())
+            inside = path and one.into and Path(path).is_dir()
+            for target in (
+                [f"{path.rstrip('/')}/{name}" for name in one.into] if inside else filter(None, [path])
+            ):
+                before = self._outside.get(target)
+                entry = one.entry or (before is not None and before.entry)
+                self._outside[target] = OutsideWrite(target, entry)
+                risk = Phrase("policy.risk.outside", path=target)
+                finding.refuse(Phrase("policy.why.writes_outside", path=target), opaque=True, risk=risk)
 
     def _assigns(
         self,

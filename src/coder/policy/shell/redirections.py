@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 
-from coder.policy.scratch import temporary_directory
 from coder.policy.shell.directories import WorkingDirectories
 from coder.policy.shell.tree import Redirect
 from coder.texts import Phrase
@@ -25,14 +26,15 @@ class Effect(msgspec.Struct, frozen=True):
     risk: Phrase | None = None
 
 
-def judge_redirect(redirect: Redirect, places: WorkingDirectories) -> Effect:
+def judge_redirect(redirect: Redirect, places: WorkingDirectories, directories: Sequence[Path]) -> Effect:
+    """`directories`: those that the command may run in."""
     target = redirect.target
     if redirect.operator in ("<", "<&", ">&-", "<&-"):
         return _read_effect(redirect)
     if redirect.operator == ">&" and target.exact and (target.text.isdigit() or target.text == "-"):
         return Effect()
     if not target.exact and (found := _TMPDIR.fullmatch(target.shell_text)):
-        return _write_effect(redirect, f"{places.scratch}/{found[1]}", places)
+        return _write_effect(redirect, f"{places.scratch}/{found[1]}", places, directories)
     if not target.exact:
         return Effect(
             Phrase("policy.why.writes_hidden"),
@@ -46,20 +48,16 @@ def judge_redirect(redirect: Redirect, places: WorkingDirectories) -> Effect:
         return Effect(
             Phrase("policy.why.writes_device", path=name), True, Phrase("policy.risk.device", path=name)
         )
-    return _write_effect(redirect, name, places)
+    return _write_effect(redirect, name, places, directories)
 
 
-def _write_effect(redirect: Redirect, name: str, places: WorkingDirectories) -> Effect:
+def _write_effect(
+    redirect: Redirect, name: str, places: WorkingDirectories, directories: Sequence[Path]
+) -> Effect:
     if not places.inside(name) and not places.in_scratch(name):
-        if temporary_directory(name):
-            values = {"path": name, "scratch": places.scratch}
-            return Effect(
-                Phrase("policy.why.writes_temporary", **values),
-                True,
-                Phrase("policy.risk.temporary", **values),
-            )
+        path = places.outside(redirect.target, directories) or name
         return Effect(
-            Phrase("policy.why.writes_outside", path=name), True, Phrase("policy.risk.outside", path=name)
+            Phrase("policy.why.writes_outside", path=path), True, Phrase("policy.risk.outside", path=path)
         )
     if places.protected(name):
         return Effect(Phrase("policy.why.writes", path=name), True, Phrase("policy.risk.steering", path=name))

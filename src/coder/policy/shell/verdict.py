@@ -51,14 +51,27 @@ class Segment(msgspec.Struct, frozen=True):
     check: Check | None = None
 
 
+class OutsideWrite(msgspec.Struct, frozen=True):
+    """A file or directory outside the workspace that a line names to write, as a real path. `entry`: it is
+    created, removed or renamed, rather than filled.
+    """
+
+    path: str
+    entry: bool = False
+
+
 class ShellVerdict(msgspec.Struct, frozen=True):
-    """A whole line: read-only if every segment is and nothing is redirected into a file."""
+    """A whole line: read-only if every segment is and nothing is redirected into a file. `outside`: what it
+    writes outside the workspace. `plain`: each of its commands is known to write nothing but what it names.
+    """
 
     segments: list[Segment]
     read_only: bool
     risks: list[Phrase]
     parsed: bool = True
     drivers: frozenset[str] | None = None  # git drivers of the repositories it reads; None: it reads none
+    outside: tuple[OutsideWrite, ...] = ()
+    plain: bool = False
 
     @property
     def checks(self) -> list[Check]:

@@ -211,6 +211,11 @@ TEXTS: dict[str, str] = {
         "none ({reason}): commands can do whatever you can, and lines that run unasked are held by coder's "
         "reading of the shell alone"
     ),
+    "sandbox.outside.above": "{path} contains the home directory, which no sandboxed command may change.",
+    "sandbox.outside.path": "{path} is on PATH, where no sandboxed command may write.",
+    "sandbox.outside.secret": "{path} is a place for secrets, which no sandboxed command may write.",
+    "sandbox.outside.starts": "Programs obey {path} when they start, so no sandboxed command may write it.",
+    "sandbox.outside.system": "{path} belongs to the system, where no sandboxed command may write.",
     "sandbox.note.locked": (
         "Commands may not write {path}: git or coder is steered by it. The person can, with `!`."
     ),
@@ -219,7 +224,10 @@ TEXTS: dict[str, str] = {
         "Nothing but $TMPDIR can be written by a line that only reads, and it has no network and no sockets."
     ),
     "sandbox.note.secret": "Commands may not read {path}.",
-    "sandbox.note.write": "Commands may not write {path}, only the workspace and $TMPDIR (scratch).",
+    "sandbox.note.write": (
+        "Commands may not write {path}, only the workspace and $TMPDIR; the setting sandbox.writable adds "
+        "directories."
+    ),
     "sandbox.off": (
         "off, as configured: commands can do whatever you can, and lines that run unasked are held by "
         "coder's reading of the shell alone"

@@ -143,9 +143,6 @@ TEXTS: dict[str, str] = {
     "policy.why.writes": "writes into {path}",
     "policy.why.writes_device": "writes to {path}",
     "policy.why.writes_hidden": "writes into a file that is not in plain sight",
-    "policy.why.writes_temporary": (
-        "writes to a temporary folder that is not the scratch folder {scratch}: {path}"
-    ),
     "policy.why.writes_outside": "writes outside the workspace: {path}",
     # why it is
     "policy.reads.only": "only looks",
@@ -175,9 +172,9 @@ TEXTS: dict[str, str] = {
     "policy.risk.git.worktree": "deletes a worktree",
     "policy.risk.network": "It opens a network connection.",
     "policy.risk.not_read": "The line was not read.",
-    "policy.risk.temporary": (
-        "It writes to {path}, outside the workspace; the scratch folder is {scratch} ($TMPDIR)."
-    ),
+    "policy.outside": "It runs outside the sandbox, with all your rights. The model's reason: {reason}",
+    "policy.outside.plan": "In plan mode no command leaves the sandbox.",
+    "policy.outside.nobody": "Only a person can let a command leave the sandbox; nobody can be asked here.",
     "policy.risk.outside": "It writes outside the workspace: {path}.",
     "policy.risk.overwrites": "It overwrites the existing file {path}.",
     "policy.risk.privileged": "{name} runs a command with another user's rights.",

@@ -180,11 +180,16 @@ TEXTS: dict[str, str] = {
     "sandbox.level.none": (
         "无（{reason}）：命令可以做你能做的一切；不经询问就运行的命令只由 coder 的 shell 解析把关"
     ),
+    "sandbox.outside.above": "{path} 包含主目录，沙箱中的命令不能更改。",
+    "sandbox.outside.path": "{path} 在 PATH 中，沙箱中的命令不能写入。",
+    "sandbox.outside.secret": "{path} 存放机密，沙箱中的命令不能写入。",
+    "sandbox.outside.starts": "程序启动时会遵从 {path}，因此沙箱中的命令不能写入。",
+    "sandbox.outside.system": "{path} 属于系统，沙箱中的命令不能写入。",
     "sandbox.note.locked": "命令不得写入 {path}：git 或 coder 受它控制。用户可以用 `!` 自己写。",
     "sandbox.note.network": "此处命令的网络已关闭（sandbox.network）。",
     "sandbox.note.reading": "只读命令除 $TMPDIR 外什么都不能写，也没有网络和套接字。",
     "sandbox.note.secret": "命令不得读取 {path}。",
-    "sandbox.note.write": "命令不得写入 {path}，只能写入工作区和草稿目录（$TMPDIR）。",
+    "sandbox.note.write": "命令不得写入 {path}，只能写入工作区和 $TMPDIR；设置 sandbox.writable 可增加目录。",
     "sandbox.off": "已按配置关闭：命令可以做你能做的一切；不经询问就运行的命令只由 coder 的 shell 解析把关",
     "sandbox.required": "配置要求使用沙箱（sandbox.mode），但此处没有可用的沙箱：{reason}",
     # policy: secrets

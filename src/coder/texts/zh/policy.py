@@ -140,7 +140,6 @@ TEXTS: dict[str, str] = {
     "policy.why.writes": "写入 {path}",
     "policy.why.writes_device": "写到 {path}",
     "policy.why.writes_hidden": "写入看不见名字的文件",
-    "policy.why.writes_temporary": "写到临时目录而非草稿目录 {scratch}：{path}",
     "policy.why.writes_outside": "写到工作区之外：{path}",
     # why it is
     "policy.reads.only": "只是查看",
@@ -170,7 +169,9 @@ TEXTS: dict[str, str] = {
     "policy.risk.git.worktree": "删除工作树",
     "policy.risk.network": "会打开网络连接。",
     "policy.risk.not_read": "这一行没有读过。",
-    "policy.risk.temporary": "会写到工作区之外的 {path}；草稿目录是 {scratch}（$TMPDIR）。",
+    "policy.outside": "它在沙箱之外运行，拥有你的全部权限。模型的理由：{reason}",
+    "policy.outside.plan": "plan 模式下任何命令都不能离开沙箱。",
+    "policy.outside.nobody": "只有人才能让命令离开沙箱，而这里没有人可以询问。",
     "policy.risk.outside": "会写到工作区之外：{path}。",
     "policy.risk.overwrites": "会覆盖已有的文件 {path}。",
     "policy.risk.privileged": "{name} 以其他用户的权限运行命令。",
