@@ -85,8 +85,10 @@ async def run_command(
     changed: list[str] = []
     problems: list[str] = []
     try:
-        covered = _covered(session, line, sandbox, run, changed, git_settings=settings)
-        result = await (run() if held else covered)
+        if held:
+            result = await run()
+        else:
+            result = await _covered(session, line, sandbox, run, changed, git_settings=settings)
     finally:
         if grants is not None:
             problems = grants.close()

@@ -199,24 +199,22 @@ def run(spec: dict[str, Any], command: list[str]) -> int:
         return _run(spec, command)
     finally:
         if spec["fresh"]:
-            _remove(spec["temp"])
+            above = os.open(spec["fresh"], _OPEN_DIRECTORY)
+            _remove(above, os.path.basename(spec["temp"]))
+            os.close(above)
 
 
 def _run(spec: dict[str, Any], command: list[str]) -> int:
-    guarded = {path: _snapshot(path) for path in spec["guarded"]}
+    guards = _guards(spec["cwd"], spec["guarded"])
     parent = _become_supervisor()
     apart = spec["shut_in"] and _scope_signals()
     child = os.fork()
     if child == 0:
         _exec_sandboxed(spec, command, parent)
     code = _supervise(child, apart)
-    for path, kept in guarded.items():
-        if _snapshot(path) != kept:
-            _restore(path, kept)
-            # Fails if the parent directory was moved or removed.
-            done = _snapshot(path) == kept
-            became = "has been put back" if done else "could not be put back: its folder is gone"
-            os.write(2, f"coder: {path} was changed by the command and {became}\n".encode())
+    for guard in guards:
+        if said := guard.restore():
+            os.write(2, f"coder: {said}\n".encode("utf-8", "surrogateescape"))
     return code
 
 
@@ -355,60 +353,162 @@ def _children_by_search() -> Iterator[int]:
                 continue
 
 
-# restoring guarded files
+# restoring guarded files: always relative to a descriptor and without following links, because the command
+# may have put a link anywhere in the workspace
+
+_OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def _snapshot(path: str) -> dict[str, tuple[int, bytes]] | None:
-    """Modes and contents of a file, or of a directory tree (by relative path, parents first); None if
-    missing.
-    """
-    found: dict[str, tuple[int, bytes]] = {}
-    waiting = [""]
-    while waiting:
-        name = waiting.pop()
-        full = os.path.join(path, name) if name else path
+def _guards(root: str, paths: list[str]) -> list[_Guard]:
+    if not paths:
+        return []
+    top = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    inside = [path[len(root) + 1 :] for path in paths if path.startswith(root.rstrip("/") + "/")]
+    return [_Guard(root, top, name.split("/")) for name in inside]
+
+
+class _Guard:
+    """A file or directory that the command must leave as it is, and the directory that it is in."""
+
+    def __init__(self, root: str, top: int, parts: list[str]) -> None:
+        self.root, self.top = root, top
+        *self.above, self.name = parts
+        self.directory = _open_below(top, self.above)
+        self.kept = _snapshot(self.directory, self.name)
+
+    def restore(self) -> str:
+        """What was changed and put back, in words; "" if nothing was."""
+        if self.directory < 0 and self.kept is None:
+            return self._remove_new()
+        changed = self._restore_in(self.directory)
+        now = _open_below(self.top, self.above)
+        path = "/".join([self.root, *self.above, self.name])
+        if not _is_same(now, self.directory):
+            changed = True
+            if now >= 0:  # another directory took its place
+                self._restore_in(now)
+            elif not self._bring_back():
+                return f"{path} was changed by the command and could not be put back: its folder is gone"
+        return f"{path} was changed by the command and has been put back" if changed else ""
+
+    def _remove_new(self) -> str:
+        now = _open_below(self.top, self.above)
+        if _snapshot(now, self.name) is None:
+            return ""
+        _remove(now, self.name)
+        return f"{'/'.join([self.root, *self.above, self.name])} was made by the command and has been removed"
+
+    def _restore_in(self, directory: int) -> bool:
+        if _snapshot(directory, self.name) == self.kept:
+            return False
+        _remove(directory, self.name)
+        if self.kept is not None:
+            _recreate(directory, self.name, self.kept)
+        return True
+
+    def _bring_back(self) -> bool:
+        """Move the directory back to where it was, and drop a link that the command put there."""
+        if len(self.above) != 1:
+            return False
+        name = self.above[0]
         try:
-            mode = os.lstat(full).st_mode
-            found[name] = (mode, _content(full, mode))
-            inside = sorted(os.listdir(full)) if stat.S_ISDIR(mode) else []
+            moved = os.readlink(f"/proc/self/fd/{self.directory}")
+            if not moved.startswith(self.root + "/") or moved.endswith(" (deleted)"):
+                return False
+            if stat.S_ISLNK(_mode(self.top, name)):
+                os.unlink(name, dir_fd=self.top)
+            os.rename(moved, name, dst_dir_fd=self.top)
         except OSError:
-            continue
-        waiting += [os.path.join(name, one) for one in inside]
-    return found or None
+            return False
+        return True
 
 
-def _content(path: str, mode: int) -> bytes:
-    if stat.S_ISLNK(mode):
-        return os.fsencode(os.readlink(path))
-    if not stat.S_ISREG(mode):
-        return b""
-    with open(path, "rb") as file:
-        return file.read(_GUARDED_BYTES)
+def _open_below(top: int, parts: list[str]) -> int:
+    """A descriptor of the directory; -1 if it is missing, or a link is in the way."""
+    opened = os.dup(top)
+    for part in parts:
+        above = opened
+        try:
+            opened = os.open(part, _OPEN_DIRECTORY, dir_fd=above)
+        except OSError:
+            return -1
+        finally:
+            os.close(above)
+    return opened
 
 
-def _restore(path: str, kept: dict[str, tuple[int, bytes]] | None) -> None:
-    _remove(path)
-    if kept is None or not os.path.isdir(os.path.dirname(path)):
-        return
-    for name, (mode, content) in kept.items():
-        full = os.path.join(path, name) if name else path
+def _is_same(one: int, other: int) -> bool:
+    if one < 0 or other < 0:
+        return one < 0 and other < 0
+    return os.path.samestat(os.fstat(one), os.fstat(other))
+
+
+def _mode(directory: int, name: str) -> int:
+    """0 if it is missing."""
+    try:
+        return os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode
+    except OSError:
+        return 0
+
+
+Tree = dict[str, "tuple[int, bytes, Tree]"]
+
+
+def _snapshot(directory: int, name: str) -> tuple[int, bytes, Tree] | None:
+    """Mode and content of a file, or a directory with all that is in it; None if missing."""
+    mode = _mode(directory, name) if directory >= 0 else 0
+    if not mode:
+        return None
+    try:
+        if stat.S_ISLNK(mode):
+            return mode, os.fsencode(os.readlink(name, dir_fd=directory)), {}
         if stat.S_ISDIR(mode):
-            os.mkdir(full, stat.S_IMODE(mode) | stat.S_IRWXU)
-        elif stat.S_ISLNK(mode):
-            os.symlink(os.fsdecode(content), full)
-        elif stat.S_ISREG(mode):
-            with open(full, "wb") as file:
-                file.write(content)
-            os.chmod(full, stat.S_IMODE(mode))
+            opened = os.open(name, _OPEN_DIRECTORY, dir_fd=directory)
+            try:
+                found = {inner: _snapshot(opened, inner) for inner in os.listdir(opened)}
+                return mode, b"", {inner: one for inner, one in found.items() if one is not None}
+            finally:
+                os.close(opened)
+        if not stat.S_ISREG(mode):
+            return mode, b"", {}
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        with open(os.open(name, flags, dir_fd=directory), "rb") as file:
+            return mode, file.read(_GUARDED_BYTES), {}
+    except OSError:
+        return mode, b"", {}
 
 
-def _remove(path: str) -> None:
-    if os.path.isdir(path) and not os.path.islink(path):
-        for name in os.listdir(path):
-            _remove(os.path.join(path, name))
-        os.rmdir(path)
-    elif os.path.lexists(path):
-        os.unlink(path)
+def _recreate(directory: int, name: str, kept: tuple[int, bytes, Tree]) -> None:
+    mode, content, inside = kept
+    if stat.S_ISLNK(mode):
+        os.symlink(os.fsdecode(content), name, dir_fd=directory)
+    elif stat.S_ISDIR(mode):
+        os.mkdir(name, stat.S_IMODE(mode) | stat.S_IRWXU, dir_fd=directory)
+        opened = os.open(name, _OPEN_DIRECTORY, dir_fd=directory)
+        try:
+            for inner, one in inside.items():
+                _recreate(opened, inner, one)
+        finally:
+            os.close(opened)
+    elif stat.S_ISREG(mode):
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with open(os.open(name, flags, stat.S_IMODE(mode), dir_fd=directory), "wb") as file:
+            file.write(content)
+            os.fchmod(file.fileno(), stat.S_IMODE(mode))
+
+
+def _remove(directory: int, name: str) -> None:
+    mode = _mode(directory, name)
+    if stat.S_ISDIR(mode):
+        opened = os.open(name, _OPEN_DIRECTORY, dir_fd=directory)
+        try:
+            for inner in os.listdir(opened):
+                _remove(opened, inner)
+        finally:
+            os.close(opened)
+        os.rmdir(name, dir_fd=directory)
+    elif mode:
+        os.unlink(name, dir_fd=directory)
 
 
 def main() -> NoReturn:
