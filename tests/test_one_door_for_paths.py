@@ -28,7 +28,7 @@ MAY: dict[str, tuple[str, ...]] = {
         *("model/local/fetch.py", "model/local/server.py", "policy/sandbox/caches.py"),
     ),
     "a path that the person, or the program that embeds us, chose": (
-        *("batch/tasks.py", "cli/apply.py", "record/sinks.py"),
+        *("batch/tasks.py", "cli/apply.py", "record/sinks.py", "policy/sandbox/grants.py"),
     ),
     "directories of a batch, which its tasks cannot write": (
         *("batch/attempt.py", "batch/cut.py", "batch/mirror.py", "batch/results.py", "batch/root.py"),
@@ -47,7 +47,14 @@ MAY: dict[str, tuple[str, ...]] = {
         *("context/ide/discovery.py", "tools/search/ignore.py", "record/undo/apply.py"),
     ),
     "files of the system or of our own package": (
-        *("batch/nursery.py", "batch/page.py", "cli/streams.py", "engine/setup.py", "process/child.py"),
+        *(
+            "process/programs.py",
+            "batch/nursery.py",
+            "batch/page.py",
+            "cli/streams.py",
+            "engine/setup.py",
+            "process/child.py",
+        ),
         *("process/hardening.py", "servers/stdio.py", "terminal/render/sanitize.py", "view/export.py"),
         *("view/server.py", "policy/sandbox/mounts.py", "policy/sandbox/connect.py"),
         *("policy/sandbox/seatbelt.py", "process/programs.py"),

@@ -150,7 +150,7 @@ def late(child, apart=False):  # the command runs before its supervisor comes to
         time.sleep(0.01)
     return supervise(child, apart)
 launch._supervise = late
-empty = dict.fromkeys(("hidden", "readable", "writable", "devices", "guarded"), [])
+empty = dict.fromkeys(("hidden", "emptied", "readable", "writable", "devices", "guarded"), [])
 blank = dict.fromkeys(("temp", "path", "fresh"), "")
 spec = {**empty, **blank, "filter": b"", "shut_in": False, "cwd": ".", "environment": {}}
 launch.run(spec, ["sh", "-c", sys.argv[1]])

@@ -249,7 +249,9 @@ def test_a_bwrap_that_lives_by_its_setuid_bit_is_left_alone(tmp_path: Path) -> N
     ("line", "said"),
     [
         ("echo x >> .git/config", "has been put back"),
-        ("mv .git elsewhere", "could not be put back: its folder is gone"),
+        ("mv .git elsewhere", "has been put back"),
+        ("mv .git elsewhere; mkdir other; ln -s other .git", "has been put back"),
+        ("rm -rf .git", "could not be put back: its folder is gone"),
     ],
 )
 def test_what_became_of_a_guarded_file_is_said_as_it_is(line: str, said: str) -> None:

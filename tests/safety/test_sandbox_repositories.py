@@ -358,3 +358,30 @@ def test_what_is_locked_in_them_is_told(project: Project, line: str) -> None:
     (event,) = project.of_type("observation")
     assert f"Commands may not write {project.cwd}/sub/.git/" in event["content"]
     assert (project.cwd / "sub" / ".git" / "config").read_bytes() == before
+
+
+@pytest.mark.parametrize("rung", RUNGS)
+@pytest.mark.parametrize(
+    "move",
+    [
+        "mv .git .git2; ln -s {other}/.git .git",
+        "mv .git .git2; mkdir .git; cd .git; ln -s {other}/.git/hooks .; ln -s {other}/.git/config config",
+        "rm -rf .git/hooks; ln -s {other}/.git/hooks .git/hooks",
+        "mv .git/hooks .git/h; ln -s {other}/.git/hooks .git/hooks; mv .git .g; ln -s .g .git",
+    ],
+)
+def test_nothing_is_restored_in_another_repository(project: Project, rung: str, move: str) -> None:
+    """The person's other repository keeps its hooks and settings, whatever takes the place of .git."""
+    other = project.cwd.parent / "other"
+    other.mkdir()
+    for directory in (project.cwd, other):
+        git(directory, "init", "-q")
+        commit(directory)
+    (project.cwd / ".git" / "hooks" / "pre-commit").write_text("#!/bin/sh\necho of the project\n", "utf-8")
+    (other / ".git" / "hooks" / "pre-push").write_text("#!/bin/sh\necho of the person\n", "utf-8")
+    before = {path: path.read_bytes() for path in (other / ".git").rglob("*") if path.is_file()}
+    played(project, rung, [{"calls": [bash(move.format(other=other))]}, {"text": "done"}])
+    assert project.of_type("observation")[-1]["meta"]["sandbox"] == rung
+    assert {path: path.read_bytes() for path in (other / ".git").rglob("*") if path.is_file()} == before
+    git_directory = project.cwd / ".git"
+    assert git_directory.resolve() != (other / ".git").resolve()

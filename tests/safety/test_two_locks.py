@@ -276,7 +276,7 @@ FORGED = {
     "echo": "echo 'bash: /etc/x: Read-only file system' >&2; exit 1",
     "no x bit": "chmod -x script; ./script",
     "network": "echo 'curl: (6) Could not resolve host: example.org' >&2; exit 6",
-    "real": ESCAPE,
+    "real": f"sh -c '{ESCAPE}'",
 }
 
 

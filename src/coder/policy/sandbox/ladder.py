@@ -258,7 +258,8 @@ def launcher_line(
             environment["npm_config_userconfig"] = shown
     spec = {
         "cwd": places.workspace,
-        "hidden": [*places.hidden, *emptied],
+        "hidden": places.hidden,
+        "emptied": emptied,
         "readable": [places.workspace, *places.readable, *environment.values()],
         "environment": environment,
         "writable": [] if read_only else writable,

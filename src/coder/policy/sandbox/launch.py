@@ -82,18 +82,22 @@ def landlock_abi() -> int:
 
 
 def restrict_files(spec: dict[str, Any]) -> None:
-    """Allow reading everything but `hidden`, and writing `writable`."""
+    """Allow reading everything but `hidden` and what is in `emptied`, and writing `writable`."""
     abi = landlock_abi()
     handled = _ALL_OF_ABI_1 | (_REFER if abi >= 2 else 0) | (_TRUNCATE if abi >= 3 else 0)
     scoped = SCOPE_ABSTRACT_SOCKETS | _SCOPE_SIGNALS if abi >= 6 else 0
     words = [handled] if abi < 4 else [handled, 0] if abi < 6 else [handled, 0, scoped]
     ruleset = make_ruleset(words)
     hidden = spec["hidden"]
-    for path in all_but(hidden):
+    closed = [*hidden, *spec["emptied"]]
+    for path in all_but(closed):
         _allow(ruleset, path, _READ & handled)
     for path in spec["readable"]:
-        for part in all_but([h for h in hidden if h.startswith(path + "/")], path):
+        for part in all_but([one for one in closed if one.startswith(path + "/")], path):
             _allow(ruleset, part, _READ & handled)
+    for path in _above(spec["emptied"]):  # whose other entries can still be listed
+        if not any(one.startswith(path + "/") for one in hidden):
+            _allow(ruleset, path, _READ_DIR)
     write = handled & ~_MAKE_CHAR & ~_MAKE_BLOCK
     for path in spec["writable"]:
         for part in all_but([h for h in hidden if h.startswith(path + "/")], path):
@@ -101,6 +105,14 @@ def restrict_files(spec: dict[str, Any]) -> None:
     for path in spec["devices"]:
         _allow(ruleset, path, (_READ_FILE | _WRITE_FILE | _TRUNCATE | _READ_DIR) & handled)
     enter(ruleset)
+
+
+def _above(paths: list[str]) -> set[str]:
+    found = set()
+    for path in paths:
+        while len(path := os.path.dirname(path)) > 1:
+            found.add(path)
+    return found
 
 
 def make_ruleset(words: list[int]) -> int:
@@ -188,8 +200,8 @@ class _Stopped(Exception):
 def run(spec: dict[str, Any], command: list[str]) -> int:
     """Run `command` in the sandbox and return its exit status.
 
-    `spec`: hidden, readable, writable, devices, guarded (paths), filter (seccomp), shut_in (bool), cwd,
-    environment; temp (TMPDIR), path (PATH), fresh (where to create a throw-away TMPDIR), "" for none.
+    `spec`: hidden, emptied, readable, writable, devices, guarded (paths), filter (seccomp), shut_in,
+    cwd, environment; temp (TMPDIR), path (PATH), fresh (where to create a throw-away TMPDIR), "" for none.
     """
     if spec["fresh"]:
         spec["temp"] = os.path.join(spec["fresh"], f"once-{os.urandom(8).hex()}")
@@ -380,15 +392,18 @@ class _Guard:
         """What was changed and put back, in words; "" if nothing was."""
         if self.directory < 0 and self.kept is None:
             return self._remove_new()
-        changed = self._restore_in(self.directory)
-        now = _open_below(self.top, self.above)
         path = "/".join([self.root, *self.above, self.name])
-        if not _is_same(now, self.directory):
-            changed = True
-            if now >= 0:  # another directory took its place
-                self._restore_in(now)
-            elif not self._bring_back():
-                return f"{path} was changed by the command and could not be put back: its folder is gone"
+        try:
+            changed = self._restore_in(self.directory)
+            now = _open_below(self.top, self.above)
+            if not _is_same(now, self.directory):
+                changed = True
+                if now >= 0:  # another directory took its place
+                    self._restore_in(now)
+                elif not self._bring_back():
+                    raise FileNotFoundError
+        except OSError:
+            return f"{path} was changed by the command and could not be put back: its folder is gone"
         return f"{path} was changed by the command and has been put back" if changed else ""
 
     def _remove_new(self) -> str:
