@@ -313,7 +313,8 @@ def test_old_layers_and_those_beyond_the_limit_go_first(
         assert layer is not None
         (layer.directory / "data").write_bytes(b"x" * 100_000)
         names[layer.directory.parent] = name
-        os.utime(layer.directory / "lock", (now - age, now - age))
+        for file in (layer.directory / "lock", layer.directory.parent):
+            os.utime(file, (now - age, now - age))
         layer.close()
     clear_layers(tmp_path, unused_since=since(now), most_bytes=most)
     assert sorted(names[one.directory] for one in layers_in_use(tmp_path)) == left

@@ -162,13 +162,14 @@ def take_layer(home: Path, root: str) -> Layer | None:
 
 def _lock(directory: Path) -> int | None:
     """None while another command has it."""
-    file = directory / "lock"
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-    try:
-        descriptor = os.open(file, flags, 0o600)
-    except FileNotFoundError:
-        make_private(directory)
-        descriptor = os.open(file, flags, 0o600)
+    for _ in range(3):  # another process may be removing it
+        with suppress(FileNotFoundError):
+            descriptor = os.open(directory / "lock", flags, 0o600)
+            break
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    else:
+        return None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.fstat(descriptor).st_nlink:  # else it was pruned meanwhile
@@ -295,8 +296,8 @@ def layers_in_use(home: Path) -> list[LayerUse]:
     with suppress(OSError):
         for directory in (home / DIRECTORY).iterdir():
             if directory.is_dir() and not directory.is_symlink():
-                locks = [lock.stat().st_mtime for lock in directory.glob("*/lock")]
-                found.append(LayerUse(directory, _bytes_below(directory), max(locks, default=0.0)))
+                times = [file.stat().st_mtime for file in (directory, *directory.glob("*/lock"))]
+                found.append(LayerUse(directory, _bytes_below(directory), max(times)))
     return sorted(found, key=lambda one: one.used)
 
 
