@@ -58,6 +58,7 @@ def _names(directory: Path) -> set[str]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # `nohup` would leave it ignored in what the tests start
     if hasattr(config, "workerinput"):
         return
     own = tempfile.mkdtemp(prefix="coder-tests-")

@@ -47,15 +47,8 @@ MAY: dict[str, tuple[str, ...]] = {
         *("context/ide/discovery.py", "tools/search/ignore.py", "record/undo/apply.py"),
     ),
     "files of the system or of our own package": (
-        *(
-            "process/programs.py",
-            "batch/nursery.py",
-            "batch/page.py",
-            "cli/streams.py",
-            "engine/setup.py",
-            "process/child.py",
-        ),
-        *("process/hardening.py", "servers/stdio.py", "terminal/render/sanitize.py", "view/export.py"),
+        *("batch/nursery.py", "batch/page.py", "cli/streams.py", "engine/setup.py", "process/child.py"),
+        *("process/own_process.py", "servers/stdio.py", "terminal/render/sanitize.py", "view/export.py"),
         *("view/server.py", "policy/sandbox/mounts.py", "policy/sandbox/connect.py"),
         *("policy/sandbox/seatbelt.py", "process/programs.py"),
     ),

@@ -225,6 +225,22 @@ def test_ctrl_c_twice_cancels_and_nothing_counts_as_done(project: Project) -> No
     batch.nothing_left()
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_it_with_the_records_of_its_tasks_closed(project: Project, number: int) -> None:
+    make_repository(project.cwd)
+    batch = Batch(project, many(2))
+    with model(lambda _request: {"text": "never " * 1000, "delay": 60}) as server:
+        driver = batch.start(server.url, "--jobs", "2")
+        wait_for(lambda: len(server.chats) >= 2)
+        driver.send_signal(number)
+        driver.communicate(timeout=60)
+    assert (driver.returncode, batch.rows()) == (130, [])
+    records = [path.read_text(encoding="utf-8") for path in batch.out.glob("*/record.jsonl")]
+    assert len(records) == 2
+    assert all('"type":"session_end"' in text.splitlines()[-1] for text in records)
+    batch.nothing_left()
+
+
 @pytest.mark.thorough
 def test_a_batch_that_nohup_started_goes_on_when_the_terminal_closes(project: Project) -> None:
     make_repository(project.cwd)

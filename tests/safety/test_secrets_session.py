@@ -416,7 +416,7 @@ def test_closing_the_process_changes_nothing_for_those_inside() -> None:
     code = (
         "import asyncio, ctypes, os, subprocess, sys; from pathlib import Path\n"
         "from coder.process.child import Child\n"
-        "from coder.process.hardening import keep_secret\n"
+        "from coder.process.own_process import keep_secret\n"
         "from coder.process.programs import Runs\n"
         "keep_secret([os.environ['KEY']])\n"
         "async def run():\n"

@@ -62,6 +62,29 @@ def test_a_line_terminal_that_is_told_to_end_does_so_with_its_command(project: P
     assert not left_running(WORD)
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("what", ["editor", "pager", "command", "program"])
+def test_it_ends_while_another_program_has_the_terminal(project: Project, what: str, number: int) -> None:
+    """Also one that a SIGTERM is nothing to."""
+    program = project.home / "program"
+    program.write_text(f'#!/bin/sh\ntrap "" TERM\nsleep {WORD}\nsleep {WORD}\n', encoding="utf-8")
+    program.chmod(0o755)
+    keys = {"editor": "\x18\x05", "pager": "\x0f", "command": f"!sleep {WORD}\r", "program": f"!{program}\r"}
+    own = {"EDITOR": str(program), "PAGER": str(program)}
+    with ScriptedServer([{"text": "hi"}]) as server, Terminal(project, server.url, **own) as terminal:  # type: ignore[arg-type]
+        terminal.until_idle()
+        terminal.send("hello")
+        terminal.until(lambda: "hi" in terminal.text)
+        terminal.until_idle()
+        terminal.type(keys[what])
+        terminal.until(lambda: bool(left_running(WORD)))
+        os.kill(terminal.pid, number)
+        assert terminal.ended() == 0
+    assert project.events()[-1]["type"] == "session_end"
+    for pid in left_running(WORD):  # of the editor's own children nobody knows
+        os.kill(pid, signal.SIGKILL)
+
+
 def test_a_write_that_fails_before_the_signal_comes_ends_it_in_order(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,6 +21,7 @@ from coder.cli.errors import Exit, UsageError
 from coder.config.provider import KNOWN
 from coder.config.schema import OPERATING_MODES, PRESETS, Config, price_of
 from coder.engine.setup import Options, Settings, provider_of, read_settings
+from coder.process.own_process import STOP_OR_INTERRUPT, heard
 from coder.texts import Fault
 
 if TYPE_CHECKING:
@@ -276,10 +277,10 @@ def _drive(
         ],
     )
     driver = Driver(tasks, todo, out, engine, shared, show=display.show, seconds=chosen.time)
-    kept = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    for number, obey in zip(kept, (driver.interrupt, driver.cancel, driver.cancel), strict=True):
-        if kept[number] is not signal.SIG_IGN:  # as `nohup` and `&` start it
-            signal.signal(number, lambda *_, obey=obey: obey())
+    kept = {number: signal.getsignal(number) for number in heard(STOP_OR_INTERRUPT)}
+    for number in kept:
+        obey = driver.interrupt if number == signal.SIGINT else driver.cancel
+        signal.signal(number, lambda *_, obey=obey: obey())
     try:
         progress = driver.run()
     except OSError as error:

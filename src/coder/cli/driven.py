@@ -15,6 +15,7 @@ from coder.cli.once import GuardedOutput, StatusReader, StreamJsonOutput, opened
 from coder.config.provider import Provider
 from coder.engine.engine import Engine
 from coder.engine.setup import Options, Settings
+from coder.process.own_process import on_signals
 from coder.protocol.base import whole_characters
 from coder.protocol.events import (
     AnyEvent,
@@ -59,8 +60,8 @@ class DrivenOutput(StreamJsonOutput):
 async def run_driven(
     options: Options, settings: Settings, provider: Provider, resume: str | None, first: str
 ) -> int:
-    """Until stdin ends (what was sent before is worked through) or a `close` comes; the exit status is that
-    of the last input."""
+    """Until stdin ends (what was sent before is worked through), a `close` comes or a signal; the exit status
+    is that of the last input."""
     engine = await opened(options, settings, provider, resume)
     if isinstance(engine, Exit):
         return engine
@@ -72,6 +73,8 @@ async def run_driven(
     output = GuardedOutput(DrivenOutput(settings.texts), lost=driver.end)
     driver.show = output.show
     loop = asyncio.get_running_loop()
+    stopped: list[asyncio.Task[None]] = []
+    on_signals(lambda _: stopped.append(loop.create_task(engine.close())))
     _read_lines(
         lambda line: loop.call_soon_threadsafe(driver.take, line),
         lambda: loop.call_soon_threadsafe(driver.no_more),
@@ -85,6 +88,8 @@ async def run_driven(
     await engine.close()
     if output.error is not None:
         raise output.error
+    if stopped:
+        return Exit.CANCELLED
     return reader.status if status is None else status
 
 

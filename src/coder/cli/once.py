@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import sys
 import time
 from collections.abc import Callable
 from functools import cached_property
+from signal import SIGINT
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
@@ -19,6 +19,7 @@ from coder.context.tokens import UnknownTokenizer
 from coder.engine.engine import Engine
 from coder.engine.setup import Options, Settings, open_agent, with_model_named
 from coder.model.base import ChatModel, ModelError
+from coder.process.own_process import on_signals
 from coder.protocol.events import (
     AnyEvent,
     CommandDone,
@@ -41,13 +42,9 @@ from coder.record.log import now
 from coder.texts import Said, Texts
 
 if TYPE_CHECKING:
-    from signal import signal as set_handler
-
     from coder.cli.asking import Asker
     from coder.terminal.render.plain import PlainRenderer
     from coder.terminal.render.progress_row import ProgressRow
-else:
-    from _signal import signal as set_handler
 
 _SILENCE_SECONDS = 1.0  # of a turn, before a row says what it waits for
 _NOT_SHOWN = (Recorded, SessionStarted, StateChanged, TurnStarted)
@@ -101,25 +98,14 @@ async def opened(
     except RecordError as error:
         complain(error.text(settings.texts))
         return Exit.FAILED
-    _cancel_on_signals(engine)
+    on_signals(lambda _: engine.submit(Cancel()), (SIGINT,))
+    closing: list[asyncio.Task[None]] = []  # a task that nobody refers to may be collected
+    on_signals(lambda _: closing.append(asyncio.create_task(engine.close())))
     if options.custom_modes and (problems := await engine.enable_modes(options.custom_modes)):
         complain(" ".join(map(settings.texts.of, problems)))
         await engine.close()
         return Exit.USAGE
     return engine
-
-
-def _cancel_on_signals(engine: Engine) -> None:
-    """As `loop.add_signal_handler`, which would load `inspect` before the first request; so would
-    `signal.signal`, by the repr of asyncio's own handler."""
-    loop = asyncio.get_running_loop()
-
-    def cancel(*_: object) -> None:
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(engine.submit, Cancel())
-
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        set_handler(number, cancel)
 
 
 def _asker(engine: Engine, options: Options, settings: Settings) -> Asker | None:
@@ -133,15 +119,17 @@ def _asker(engine: Engine, options: Options, settings: Settings) -> Asker | None
 async def watch(engine: Engine, output: Output, asker: Asker | None = None) -> int:
     """Output events until the input is done; returns the exit status. If stdout fails, raises `OSError`
     after the record is complete."""
-    reader = StatusReader()
+    reader, done = StatusReader(), False
     guarded = GuardedOutput(output, lost=lambda: engine.submit(Cancel()))
     async for event in engine.events():
         for one in asker.questions.take(event) if asker is not None else (event,):
             guarded.show(one)
             if asker is not None:
                 asker.take(one)
-        if reader.take(event):
+        if done := reader.take(event):
             break
+    if not done:  # a signal came before the input was taken
+        reader.status = Exit.CANCELLED
     closing = asyncio.create_task(engine.close())
     async for event in engine.events():
         guarded.show(event)

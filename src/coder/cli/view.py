@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import sys
 
 from coder.cli.args import positive
 from coder.cli.common import parser_for, session_named, settings_from
 from coder.cli.errors import Exit, UsageError
 from coder.cli.search import projects_of
+from coder.process.own_process import heard
 from coder.process.programs import open_browser
 from coder.record.store import SessionStore
 from coder.view.answers import Answers
@@ -33,6 +35,8 @@ def run(arguments: list[str]) -> int:
     except (OSError, OverflowError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise UsageError("viewer.port_taken", port=chosen.port, why=why) from error
+    for number in heard():
+        signal.signal(number, signal.default_int_handler)
     with server, contextlib.suppress(KeyboardInterrupt):  # Ctrl+C is how it ends
         print(settings.texts.say("viewer.serving", url=server.url(session)), flush=True)
         if not chosen.no_browser and sys.stdout.isatty():

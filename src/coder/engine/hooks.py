@@ -24,7 +24,7 @@ from coder.tools.base import ToolResult
 _KEPT_BYTES = 1_048_576  # of a hook's output: it may hold a whole file that is written
 # Where hooks are known to change files (formatters): `/undo` covers what they do then.
 _COVERED = ("PostToolUse", "Stop")
-_GRACE = 2.0  # seconds for notifications at the end
+_GRACE = 1.0  # seconds for notifications at the end
 
 
 async def _run(

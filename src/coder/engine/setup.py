@@ -46,7 +46,7 @@ from coder.model.base import ChatModel
 from coder.model.make import ListingModel, local_wire, make_model, make_wire
 from coder.policy.decide import preset_gives
 from coder.policy.workspace import DirectoryWorkspace
-from coder.process.hardening import keep_secret
+from coder.process.own_process import keep_secret
 from coder.protocol.events import AnyEvent, Notice
 from coder.record.sinks import HistorySink
 from coder.record.store import SessionStore

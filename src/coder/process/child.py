@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from coder.process.hardening import harden_process
+from coder.process.own_process import harden_process
 from coder.process.programs import DEVNULL, PIPE, HeldLine, Runs, start
 
 MARK = "CODER_COMMAND"  # environment variable that identifies a child's orphans

@@ -19,10 +19,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
 from functools import lru_cache
 from pathlib import Path
-from threading import Thread
+from threading import Thread, Timer
 from typing import Any, NoReturn, Protocol
 
-from coder.process.hardening import is_secret
+from coder.process.own_process import is_secret
 
 Process = subprocess.Popen[bytes]
 TimeoutExpired = subprocess.TimeoutExpired
@@ -245,15 +245,33 @@ def run(
     timeout: float | None = None,
     **options: Any,
 ) -> tuple[int, bytes]:
-    """Run it to its end: exit status and output, if `stdout` is a pipe. Raises OSError, `TimeoutExpired`."""
+    """Run it to its end, or until `end_running`: exit status and output, if `stdout` is a pipe. Raises
+    OSError, `TimeoutExpired`.
+    """
     stdin = {} if given is None else {"stdin": PIPE}
     with start(argv, runs=runs, environment=environment, **stdin, **options) as process:
+        _running.add(process)
         try:
             output, _ = process.communicate(given, timeout=timeout)
         except BaseException:
             process.kill()
             raise
+        finally:
+            _running.discard(process)
         return process.returncode, output or b""
+
+
+_running: set[Process] = set()
+_END_GRACE = 0.5  # seconds between SIGTERM and SIGKILL: for an editor to keep what was typed
+
+
+def end_running() -> None:
+    """End the programs that threads wait for in `run`, such as an editor."""
+    for process in list(_running):
+        process.terminate()
+        timer = Timer(_END_GRACE, process.kill)
+        timer.daemon = True
+        timer.start()
 
 
 def run_python(words: list[str], **options: Any) -> tuple[int, bytes]:

@@ -12,13 +12,13 @@ import contextlib
 import errno
 import os
 import select
-import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Protocol
 
 import msgspec
 
+from coder.process.own_process import STOP_OR_INTERRUPT, on_signals
 from coder.rpc.peer import INVALID_REQUEST, Json, Method, Peer, notification
 from coder.rpc.wire import Line, LineSplitter, Outbox
 
@@ -30,7 +30,7 @@ _FULL = 8 << 20  # bytes that wait for the reader: nothing more is taken in unti
 _LONGEST_CHUNK = 8_000  # characters: some clients read lines of at most 64 KiB
 _STDERR = 2
 _LONGEST_LOG = 1000  # characters
-FLUSHING = 2.0  # seconds for the last answers to be written
+FLUSHING = 1.0  # seconds for the last answers to be written
 _CANCELLED = 130
 
 
@@ -242,7 +242,6 @@ class Server(Protocol):
 
 async def serve_on_stdio(server_on: Callable[[EditorOutbox], Server]) -> int:
     """Serve until EOF, a signal or the loss of the reader; returns the exit status."""
-    loop = asyncio.get_running_loop()
     over = asyncio.Event()
     signals: list[int] = []
 
@@ -250,8 +249,7 @@ async def serve_on_stdio(server_on: Callable[[EditorOutbox], Server]) -> int:
         signals.append(number)
         over.set()
 
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(number, stopped, number)
+    on_signals(stopped, STOP_OR_INTERRUPT)
     given, taken = take_over()
 
     def lost(error: OSError) -> None:

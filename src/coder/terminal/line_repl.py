@@ -12,6 +12,7 @@ import sys
 
 from coder.engine.engine import Engine
 from coder.engine.setup import Options, Settings
+from coder.process.own_process import on_signals
 from coder.protocol.events import AnyEvent, ApprovalRequested, InputDone, SessionStarted, StateChanged
 from coder.protocol.modes import ModeStateChanged
 from coder.protocol.ops import Cancel, UserInput
@@ -47,8 +48,7 @@ class LineRepl:
     async def run(self, question: str) -> int:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, self._interrupted)
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            loop.add_signal_handler(number, self._hang_up, number)
+        on_signals(self._hang_up)
         await self._opened()
         if self.engine.view.is_waiting:
             await self._until_idle()

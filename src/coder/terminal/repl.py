@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import signal
 import time
 from collections.abc import Callable
 from functools import partial
@@ -16,6 +15,8 @@ from coder.config.keys import key_names
 from coder.engine.engine import Engine
 from coder.engine.setup import Options, Settings, is_read_only_command
 from coder.policy.visible import visible
+from coder.process.own_process import on_signals
+from coder.process.programs import end_running
 from coder.protocol.events import (
     AnyEvent,
     ApprovalRequested,
@@ -166,8 +167,7 @@ class Repl:
         reader = asyncio.create_task(self._read_events())
         reader.add_done_callback(lambda _: self.leave())  # the engine has ended
         self.loop.set_exception_handler(self.unhandled)
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            self.loop.add_signal_handler(number, self.leave)
+        on_signals(self._stop)
         self.notifier.opened()
         if self.engine.view.is_waiting:
             input_sent(self.state)
@@ -425,6 +425,12 @@ class Repl:
             self.state.phase = "stopping"
             self.engine.submit(Cancel())
 
+    def _stop(self, _number: int) -> None:
+        """SIGTERM or SIGHUP: also where an editor, a pager or a `!` command has the terminal."""
+        end_running()
+        self.engine.submit(Cancel())
+        self.leave()
+
     def leave(self) -> None:
         if not self._leaving and self.live_region.app.is_running:
             self._leaving = True
@@ -488,8 +494,6 @@ class Repl:
 
     async def _close(self, reader: asyncio.Task[None]) -> None:
         """Complete the record; the last rows are written directly, as the application has ended."""
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            self.loop.remove_signal_handler(number)
         await self.status_line.close()
         await self.engine.close()
         await reader

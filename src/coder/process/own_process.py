@@ -1,16 +1,24 @@
-"""Hardening coder's own process against its children: programs of the same user can read `/proc/PID/environ`
-and `/proc/PID/mem`, and both hold the provider's key.
+"""Coder's own process: hardened against its children, and ended by signals.
 
-Done before the first child starts rather than at start-up, because importing `ctypes` is slow.
+Programs of the same user can read `/proc/PID/environ` and `/proc/PID/mem`, and both hold the provider's key.
+Hardening is done before the first child starts rather than at start-up, because importing `ctypes` is slow.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from signal import SIG_IGN, SIGHUP, SIGINT, SIGTERM, getsignal
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from signal import signal
+else:
+    from _signal import signal  # that of `signal` loads `inspect`, for the repr of asyncio's handler
 
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_DUMPABLE = 4
@@ -69,3 +77,28 @@ def _overwrite(secrets: set[bytes]) -> None:
             ctypes.memset(start + at, ord("x"), len(secret))
             at = block.find(secret, at + len(secret))
         _overwritten.add(secret)
+
+
+# signals
+
+STOP = (SIGTERM, SIGHUP)
+STOP_OR_INTERRUPT = (*STOP, SIGINT)
+
+
+def heard(numbers: tuple[int, ...] = STOP) -> list[int]:
+    """Those that are not ignored: `nohup` starts programs without SIGHUP, a shell its jobs without SIGINT."""
+    return [number for number in numbers if getsignal(number) is not SIG_IGN]
+
+
+def on_signals(handle: Callable[[int], object], numbers: tuple[int, ...] = STOP) -> None:
+    """Call `handle` in the running event loop when one of these arrives: `loop.add_signal_handler` would load
+    `inspect` before the first request.
+    """
+    loop = asyncio.get_running_loop()
+
+    def arrived(number: int, _frame: object) -> None:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(handle, number)
+
+    for number in heard(numbers):
+        signal(number, arrived)
