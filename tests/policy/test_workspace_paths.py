@@ -83,7 +83,7 @@ def test_a_neighbour_with_the_same_beginning(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "path",
     [".git/config", ".git/hooks/pre-commit", ".git", "sub/.git", "sub/.git/config", ".coder/config.json",
-     ".coder/history/x.jsonl", ".coder/history", ".coder/sessions/x.json", "src/../.git/config",
+     "src/../.git/config",
      "gitlink/config", "coderlink"],
 )  # fmt: skip
 def test_own_files_may_be_read_and_not_written(workspace: DirectoryWorkspace, path: str) -> None:
@@ -93,6 +93,18 @@ def test_own_files_may_be_read_and_not_written(workspace: DirectoryWorkspace, pa
     assert workspace.resolve(path).is_relative_to(workspace.root)
     with pytest.raises(OutsideWorkspace):
         workspace.resolve(path, write=True)
+
+
+@pytest.mark.parametrize(
+    "path", [".coder/history/x.jsonl", ".coder/history", "src/../.coder/sessions/x.json", "linked/x.jsonl"]
+)
+@pytest.mark.parametrize("write", [False, True])
+def test_records_of_sessions_are_closed(workspace: DirectoryWorkspace, path: str, write: bool) -> None:
+    (workspace.root / ".coder").mkdir()
+    (workspace.root / ".coder" / "history").mkdir()
+    (workspace.root / "linked").symlink_to(".coder/history")
+    with pytest.raises(OutsideWorkspace):
+        workspace.resolve(path, write=write)
 
 
 @pytest.mark.parametrize("git", ["a link", "a file that names it"])

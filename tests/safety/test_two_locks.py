@@ -35,6 +35,7 @@ def played(
     *lines: str,
     inputs: tuple[str, ...] = ("go",),
     answer: Answer = lambda _asked: "yes",
+    tools: list[dict[str, Any]] | None = None,
     **options: Any,
 ) -> Driver:
     """The model runs these lines, a person answers; the machine is one whose strongest rung is `rung`."""
@@ -48,7 +49,8 @@ def played(
         await driver.close()
         return driver
 
-    with ScriptedServer([*({"calls": [bash(line)]} for line in lines), {"text": "done"}]) as server:
+    calls = [*map(bash, lines), *(tools or [])]
+    with ScriptedServer([*({"calls": [call]} for call in calls), {"text": "done"}]) as server:
         return asyncio.run(scenario(server.url))
 
 
@@ -212,6 +214,22 @@ def test_without_a_sandbox_unasked_lines_use_the_system_s_programs(
     monkeypatch.setenv("PATH", path)
     driver = played(project, "none", "ls", answer=lambda _asked: "no")
     assert [asked.subject for asked in of(driver.seen, ApprovalRequested)] == ["ls"]
+
+
+def test_commands_and_tools_find_nothing_of_the_records(project: Project, rung: str) -> None:
+    record = project.cwd / ".coder" / "history" / "other.txt"
+    record.parent.mkdir(parents=True)
+    record.write_text("a very rare word\n", encoding="utf-8")
+    project.write(".coder/modes/x.md", "seen")
+    search = {"name": "grep", "arguments": {"pattern": "very rare"}}
+    reading = {"name": "read", "arguments": {"path": ".coder/history/other.txt"}}
+    lines = ["grep -rns 'very rare' .; ls .coder/modes", "cat .coder/history/* .coder/sessions/*"]
+    played(project, rung, *lines, tools=[search, reading])
+    said = [event["content"] for event in results(project)]
+    assert not any("a very rare word" in text for text in said)
+    assert "x.md" in said[0]
+    assert said[2].startswith("no matches")
+    assert "closed to you" in said[3]
 
 
 # asking for it as a command that writes

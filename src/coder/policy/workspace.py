@@ -44,12 +44,17 @@ class DirectoryWorkspace:
             self._root, [*self._readable, directory], person=self._person, own=self._own
         )
 
+    @property
+    def _records(self) -> list[str]:
+        """What this and other sessions did: of no use to a model, and much of it."""
+        return [f"{self._root}/.coder/{name}" for name in ("history", "sessions")]
+
     @cached_property
     def closed(self) -> Collection[str]:
         """The places inside that no file tool opens or walks into."""
         from coder.policy.secrets.home import closed_inside
 
-        return closed_inside(os.fspath(self._root), self._person, self._own)
+        return [*closed_inside(os.fspath(self._root), self._person, self._own), *self._records]
 
     def resolve(self, path: str, *, write: bool = False) -> Path:
         """The absolute, resolved path; raises `OutsideWorkspace` if access is denied."""
@@ -146,6 +151,10 @@ class DirectoryWorkspace:
 
     def _refuse_closed(self, wanted: Path, real: Path, given: str, closed: Collection[str]) -> None:
         names = [f"{os.path.normpath(wanted)}/", f"{real}/"] if closed else []
+        if any(name.startswith(f"{place}/") for place in self._records for name in names):
+            raise ClosedPlace(
+                f"{_printable(given)} is coder's own record of sessions, which is closed to you."
+            )
         if any(name.startswith(f"{place}/") for place in closed for name in names):
             raise ClosedPlace(
                 f"{_printable(given)} is in a place where secrets are kept (keys, tokens, histories), "

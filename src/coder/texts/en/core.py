@@ -309,7 +309,7 @@ TEXTS: dict[str, str] = {
     "attach.left_out.one": "@{name}: 1 more file was left out.",
     "attach.missing": "@{name}: there is no such file.",
     "attach.nothing": "@{name}: no files there.",
-    "attach.closed": "@{name} is a place where secrets are kept and was left out.",
+    "attach.closed": "@{name} is closed to the model (secrets, or coder's records) and was left out.",
     "attach.outside": "@{name} is outside the workspace and was left out: only images are taken from there.",
     "attach.unreadable": "@{name} cannot be read: {why}.",
     # record: undo of commands, redo

@@ -265,7 +265,7 @@ TEXTS: dict[str, str] = {
     "attach.left_out": "@{name}：另有 {n} 个文件未放入。",
     "attach.missing": "@{name}：没有这个文件。",
     "attach.nothing": "@{name}：没有文件。",
-    "attach.closed": "@{name} 是存放密钥等机密的位置，未放入。",
+    "attach.closed": "@{name} 对模型关闭（机密或 coder 自己的记录），未放入。",
     "attach.outside": "@{name} 在工作区之外，未放入：工作区之外只接受图片。",
     "attach.unreadable": "@{name} 无法读取：{why}。",
     # record: undo of commands, redo

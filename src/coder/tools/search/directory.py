@@ -59,7 +59,7 @@ def listed(directory: Path, name: str, context: ToolContext) -> ToolResult:
         names = ", ".join(entries.hidden[:HIDDEN_NAMED]) + (f" and {rest} more" if rest > 0 else "")
         text += f"\n(hidden by .gitignore: {names})"
     if entries.closed:
-        text += f"\n(closed, since secrets are kept there: {', '.join(entries.closed)})"
+        text += f"\n(closed to you: {', '.join(entries.closed)})"
     meta = {"path": name, "entries": total, "ignored": len(entries.hidden), "truncated": more > 0}
     return summed_up(list_summary(meta), text, meta=meta)
 
