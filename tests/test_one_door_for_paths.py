@@ -50,7 +50,7 @@ MAY: dict[str, tuple[str, ...]] = {
         *("batch/nursery.py", "batch/page.py", "cli/streams.py", "engine/setup.py", "process/child.py"),
         *("process/own_process.py", "servers/stdio.py", "terminal/render/sanitize.py", "view/export.py"),
         *("view/server.py", "policy/sandbox/mounts.py", "policy/sandbox/connect.py"),
-        "policy/sandbox/seatbelt.py",
+        *("policy/sandbox/seatbelt.py", "process/programs.py"),
     ),
     "prepares the sandbox, or runs inside it": (
         *("policy/sandbox/ladder.py", "policy/sandbox/launch.py"),
