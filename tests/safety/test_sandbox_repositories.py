@@ -385,3 +385,66 @@ def test_nothing_is_restored_in_another_repository(project: Project, rung: str, 
     assert {path: path.read_bytes() for path in (other / ".git").rglob("*") if path.is_file()} == before
     git_directory = project.cwd / ".git"
     assert git_directory.resolve() != (other / ".git").resolve()
+
+
+def linked(project: Project) -> Path:
+    """Makes the workspace a linked worktree of the repository that is returned."""
+    main = project.cwd.parent / "main"
+    main.mkdir()
+    git(main, "init", "-q")
+    commit(main)
+    project.cwd.rmdir()
+    git(main, "worktree", "add", "-q", "-b", "feature", str(project.cwd))
+    return main
+
+
+@pytest.mark.parametrize("rung", RUNGS)
+@pytest.mark.parametrize("mode", ["default", "auto-edit", "yolo"])
+def test_git_works_in_a_linked_worktree(project: Project, rung: str, mode: str) -> None:
+    main = linked(project)
+    line = f"echo new > b && git add b && {ME} commit -qm second && git log --format=%s"
+    played(
+        project,
+        rung,
+        [{"calls": [bash(line)]}, {"calls": [bash("git status --short --branch")]}, {"text": "ok"}],
+        mode=mode,
+    )
+    written, looked = project.of_type("observation")
+    assert written["content"] == "second\nfirst"
+    assert looked["content"] == "## feature"
+    assert "second" in git(main, "log", "--format=%s", "feature")
+
+
+@pytest.mark.parametrize("rung", RUNGS)
+def test_the_main_repository_of_a_worktree_stays_as_it_is(project: Project, rung: str) -> None:
+    main = linked(project)
+    own = main / ".git" / "worktrees" / project.cwd.name
+    steering = [main / ".git" / name for name in ("config", "HEAD")] + [own / "commondir", own / "gitdir"]
+    before = {path: path.read_bytes() for path in steering}
+    hooks = sorted((main / ".git" / "hooks").iterdir())
+    tries = [f"echo evil >> {path}" for path in steering] + [f"echo evil > {main}/.git/hooks/pre-commit"]
+    tries += [f"mv {own} {own}2", f"echo evil > {main}/a", f"echo /evil > {own}/config.worktree"]
+    played(project, rung, [{"calls": [bash("; ".join(tries))]}, {"text": "ok"}])
+    assert {path: path.read_bytes() for path in steering} == before
+    assert sorted((main / ".git" / "hooks").iterdir()) == hooks
+    assert not (own / "config.worktree").exists()
+    assert (main / "a").read_text(encoding="utf-8") == "one\n"
+
+
+@pytest.mark.parametrize("rung", RUNGS)
+def test_a_project_cannot_claim_to_be_the_worktree_of_another_repository(project: Project, rung: str) -> None:
+    main = linked(project)
+    claimed = main / ".git" / "worktrees" / "claimed"
+    shutil.copytree(main / ".git" / "worktrees" / project.cwd.name, claimed)
+    (claimed / "gitdir").write_text("/elsewhere/.git\n", encoding="utf-8")
+    (project.cwd / ".git").write_text(f"gitdir: {claimed}\n", encoding="utf-8")
+    played(
+        project,
+        rung,
+        [
+            {"calls": [bash(f"echo x > {main}/.git/objects/planted; echo x > {claimed}/planted")]},
+            {"text": "ok"},
+        ],
+    )
+    assert not (main / ".git" / "objects" / "planted").exists()
+    assert not (claimed / "planted").exists()

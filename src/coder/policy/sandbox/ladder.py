@@ -143,6 +143,7 @@ class Sandbox:
             overlays=self.level.overlays,
             records=self.records,
             state=self.state,
+            locks=self.level.rung != "landlock",
         )
 
     def look(self, repositories: Iterable[str], *, git_settings: bool = False) -> None:

@@ -374,9 +374,14 @@ _OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 def _guards(root: str, paths: list[str]) -> list[_Guard]:
     if not paths:
         return []
-    top = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    inside = [path[len(root) + 1 :] for path in paths if path.startswith(root.rstrip("/") + "/")]
-    return [_Guard(root, top, name.split("/")) for name in inside]
+    found = []
+    for path in paths:
+        # What lies outside the workspace, as a worktree's git directory does, is in a directory that the
+        # command cannot move.
+        base = root if path.startswith(root.rstrip("/") + "/") else os.path.dirname(path)
+        top = os.open(base, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        found.append(_Guard(base, top, path[len(base) :].strip("/").split("/")))
+    return found
 
 
 class _Guard:

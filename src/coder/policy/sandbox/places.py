@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -16,6 +17,7 @@ from coder.policy.sandbox.mounts import aliases
 from coder.policy.scratch import TEMP, scratch_of
 from coder.policy.secrets.home import further_homes, own_directories, secrets_in
 
+_MOST_BYTES = 4096
 _CLOSED: list[str] = []
 _OPEN: list[Path] = []
 
@@ -70,11 +72,12 @@ def places_for(
     overlays: bool = False,
     records: Iterable[Path] = (),
     state: Path | None = None,
+    locks: bool = True,
 ) -> AccessRules:
     """The current rules; computed per command, as files come and go. `plan`: read-only. `readable`:
     exceptions inside `home`. `nested`: control files of nested repositories. `layer`: where package managers
     write, in `overlays` if the backend has them. `records`: coder's own, of which commands see nothing.
-    `state`: where files of the sandbox itself are kept.
+    `state`: where files of the sandbox itself are kept. `locks`: the backend can make a part read-only.
     """
     root = os.path.realpath(workspace)
     person = os.path.realpath(environment.get("HOME") or Path.home())
@@ -83,11 +86,17 @@ def places_for(
     temp = [t for t in _temporary(environment) if not any(_within(t, place) for place in (root, *listed))]
     needed = [root, person, own, *environment.get("PATH", "").split(os.pathsep)]
     locked, pinned, absent = ([], [], []) if plan else _locked(root, access.git_settings)
+    shared = None if plan else linked_worktree(root, locks=locks)
+    if shared is not None:
+        locked += [path for path in shared.closed if os.path.lexists(path)]
+        absent += [path for path in shared.closed if not os.path.lexists(path)]
     locked += [path for path in nested if not plan and path not in locked]
     caches = (
         Caches() if layer is None else layer.caches(person, environment, [root, *listed], overlays=overlays)
     )
     open_to_write = [] if plan else [root, *listed, *access.granted, *caches.moved]
+    if shared is not None:
+        open_to_write += shared.writable
     shown = [real for real in map(os.path.realpath, [*readable, *_OPEN]) if real not in open_to_write]
     return AccessRules(
         workspace=root,
@@ -153,6 +162,46 @@ def _locked(root: str, git_settings: bool) -> tuple[list[str], list[str], list[s
     if os.path.isdir(own) and not os.path.islink(own):
         locked.append(own)
     return locked, pinned, absent
+
+
+class LinkedWorktree(NamedTuple):
+    """What git writes of the main repository for a linked worktree, and what of that stays closed."""
+
+    writable: list[str]
+    closed: list[str]
+
+
+def linked_worktree(root: str, *, locks: bool) -> LinkedWorktree | None:
+    """The main repository's part if `root` is one of its worktrees, else None. The main repository must name
+    the workspace as its worktree: a project could claim any repository as its own. Without `locks` only its
+    objects and branches can be written.
+    """
+    try:
+        pointer = _first_line(f"{root}/.git", b"gitdir: ")
+        own = os.path.realpath(os.path.join(root, pointer))
+        back = os.path.realpath(os.path.join(own, _first_line(f"{own}/gitdir")))
+        common = os.path.realpath(os.path.join(own, _first_line(f"{own}/commondir")))
+    except (OSError, ValueError):
+        return None
+    if back != f"{root}/.git" or os.path.dirname(own) != f"{common}/worktrees" or _within(common, root):
+        return None
+    if not locks:
+        parts = [f"{common}/objects", f"{common}/refs", f"{common}/logs", own]
+        steering = [f"{own}/commondir", f"{own}/gitdir", f"{own}/config.worktree"]
+        return LinkedWorktree(parts, steering)
+    names = ("config", "config.worktree", "hooks", "HEAD", "index", "modules", "worktrees")
+    closed = [f"{common}/{name}" for name in names]
+    closed += [f"{own}/{name}" for name in ("commondir", "gitdir", "config.worktree")]
+    return LinkedWorktree([common, own], closed)
+
+
+def _first_line(path: str, prefix: bytes = b"") -> str:
+    """The path in a file of git's. Raises OSError, or ValueError if it holds something else."""
+    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
+        content = file.read(_MOST_BYTES)
+    if not content.startswith(prefix) or not content.strip():
+        raise ValueError(path)
+    return os.fsdecode(content.removeprefix(prefix).rstrip(b"\r\n"))
 
 
 def _temporary(environment: Mapping[str, str]) -> list[str]:
