@@ -121,7 +121,7 @@ def test_a_damaged_list_is_said(project: Project) -> None:
 
 
 def test_the_matrix_is_the_effective_one(project: Project) -> None:
-    project.configure(permission={"tools": {"fetch": "deny"}})
+    project.configure(permission={"tools": {"fetch": "deny"}}, sandbox={"mode": "off"})
     with ScriptedServer([]) as server:
         driver = drive(project, server.url, ["/permissions", "/plan", "/permissions", "/permissions yolo"])
     first, _, plan, yolo = (rows(str(done.text)) for done in said(driver))

@@ -183,6 +183,7 @@ class Agent:
         self.plugins: list[Plugin] | None = None  # of installed packages, once they were looked for
         self.told_of_servers: dict[str, Phrase] = {}  # last notice about each
         self.parent: Agent | None = None  # of a subagent
+        self.explores = False  # a subagent that only looks
         self._mode = mode
         self.mode_chosen = mode is not None  # by a flag, which overrides a resumed session's
         self.preset: Preset = config.permission.preset
@@ -209,7 +210,7 @@ class Agent:
     ) -> Agent:
         """An agent with this one's place, model and sandbox, and its mode unless `mode` is given."""
         child = copy(self)
-        child.parent, child._mode = self, mode
+        child.parent, child._mode, child.explores = self, mode, mode == "plan"
         child.config, child.front, child.tools = config, front, tools
         # Servers, and news of git and the editor, are its parent's to see to and to be told of.
         child.mcp, child.git_state, child.ide = None, None, None
@@ -241,6 +242,11 @@ class Agent:
         """Whether a command that only looks runs in a sandbox that holds it to that."""
         level = self.sandbox.level
         return self.config.sandbox.mode != "off" and level is not None and level.confines
+
+    @property
+    def runs_anything_in_plan(self) -> bool:
+        """Whether plan mode runs commands that are not known to be read-only, in its sandbox."""
+        return self.confined and not self.explores
 
     @property
     def can_ask(self) -> bool:

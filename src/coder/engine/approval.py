@@ -77,6 +77,7 @@ def ruling_of(
         own_kind=tool.kind if name in agent.own_tools else None,
         explores=name == "task" and args.get("agent") == "explore",
         verifying=shell is not None and _may_verify(session, line),
+        confined=agent.runs_anything_in_plan,
     )
     if ruling.decision == "ask" and tool.kind == "runs" and args.get("background"):
         return msgspec.structs.replace(ruling, reasons=[*ruling.reasons, Phrase("policy.background")])

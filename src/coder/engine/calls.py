@@ -54,7 +54,7 @@ class _Job:
         self.result: ToolResult | None = None
         self.begun = 0.0
         self.unasked = True
-        self.check = False  # runs unasked because it is a check
+        self.ruling = Ruling("deny", [])
         self.cut = False  # interrupted before it had a result
 
     def take(self, tool: Tool, args: Mapping[str, Any]) -> None:
@@ -274,7 +274,7 @@ async def _run_as_approved(
             ruling = hooked.over(ruling)
         if ruling.decision == "deny":
             return _forbidden(ruling), False
-        job.check = ruling.check
+        job.ruling = ruling
         try:
             if again or ruling.decision == "ask":
                 before = ruling.reasons if ruling.decision == "ask" else []
@@ -348,10 +348,12 @@ async def _execute(
         return await run_server_tool(session, tool, given, on_output)
     unbidden = job.unasked or session.agent.mode == "plan"
     read_only = unbidden and known_read_only(session, tool.command(given))
-    check = job.check and job.unasked
+    check, plan = job.ruling.check and job.unasked, job.ruling.plan
     if given.get("background"):
-        return await start_isolated(session, tool, given, on_output, read_only=read_only, check=check)
-    return await run_command(session, tool, given, on_output, read_only=read_only, check=check)
+        return await start_isolated(
+            session, tool, given, on_output, read_only=read_only, check=check, plan=plan
+        )
+    return await run_command(session, tool, given, on_output, read_only=read_only, check=check, plan=plan)
 
 
 def _record(session: Session, turn: Turn, job: _Job, *, waiting: int = 0, cancelled: bool = False) -> None:

@@ -58,13 +58,15 @@ async def run_command(
     *,
     read_only: bool = False,
     check: bool = False,
+    plan: bool = False,
 ) -> ToolResult:
     """Run a line of the model in the sandbox. `read_only`: it runs without approval, for that reason.
-    `check`: it runs without approval because it is a check."""
+    `check`: it runs without approval because it is a check. `plan`: it may run in the sandbox of plan mode
+    alone."""
     line = tool.command(args)
     if leaves_sandbox(session, args):
         return await _run_outside(session, tool, args, on_output)
-    sandbox = await _sandbox(session, read_only=read_only)
+    sandbox = await _sandbox(session, read_only=read_only or plan)
     if isinstance(sandbox, Phrase):
         return failed(str(sandbox), sandbox)
     context = _context(session, line, read_only=read_only, check=check)
@@ -171,17 +173,19 @@ async def start_isolated(
     *,
     read_only: bool,
     check: bool = False,
+    plan: bool = False,
 ) -> ToolResult:
     """Start a background command. Undo covers its start only, which is reported."""
     from coder.policy.sandbox.servers import LongSandbox
 
     agent, command = session.agent, tool.command(args)
-    found = None if leaves_sandbox(session, args) else await _sandbox(session, read_only=read_only)
+    outside = leaves_sandbox(session, args)
+    found = None if outside else await _sandbox(session, read_only=read_only or plan)
     if isinstance(found, Phrase):
         return failed(str(found), found)
     # Where none is wanted it is still ended with us, whatever ends us.
     level = SandboxLevel() if found is None else found.level
-    plan = read_only or agent.mode == "plan"
+    plan = plan or read_only or agent.mode == "plan"
     sandbox = _new_sandbox(session, level, plan=plan, kind=Sandbox if plan else LongSandbox)
     held = sandbox.plan and level.rung != "none"
 

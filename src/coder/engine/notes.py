@@ -10,7 +10,7 @@ import asyncio
 from pathlib import Path
 
 from coder.config import shown
-from coder.context.prompt import environment_text, first_bytes, mode_note
+from coder.context.prompt import PLAN_COMMANDS, environment_text, first_bytes, mode_note
 from coder.engine.agent import Agent
 from coder.engine.session import Session
 from coder.engine.verify.choice import project_check
@@ -33,7 +33,7 @@ _NOT_OURS = frozenset({"node_modules", "vendor", "third_party", "site-packages"}
 
 def environment_of(agent: Agent) -> str:
     """For the system message: facts that hold for the whole session."""
-    if agent.parent is not None and agent.mode == "plan":
+    if agent.explores:
         return environment_text(agent.root, commands=_ONLY_LOOKS)
     commands = "" if agent.few_tools else _commands(agent)
     return environment_text(agent.root, test_command=_check(agent), commands=commands)
@@ -58,9 +58,9 @@ def _commands(agent: Agent) -> str:
     *first, last = filter(None, ("the workspace", place, more))
     places = f"{', '.join(first)} and {last}"
     return (
-        f"run in a sandbox: they may write {places}; the rest of the disk is read-only, .git/config and "
-        f"hooks are closed; network {network}. Lines that only look run unasked, with all but $TMPDIR "
-        "read-only and no network"
+        f"run in a sandbox: outside plan mode they may write {places}; the rest of the disk is read-only, "
+        f".git/config and hooks are closed; network {network}. Lines that only look run unasked, with all "
+        "but $TMPDIR read-only and no network"
     )
 
 
@@ -69,6 +69,13 @@ def look_at_git_again(session: Session) -> None:
     state = session.agent.git_state
     if state is not None and state.told and not session.told_git:
         state.start()
+
+
+async def settle_sandbox(session: Session) -> None:
+    """Find the sandbox before plan mode's rules are told, which depend on it."""
+    agent = session.agent
+    if agent.mode == "plan" and agent.config.sandbox.mode != "off":
+        await agent.sandbox.find()
 
 
 async def settle_git(session: Session) -> None:
@@ -103,7 +110,8 @@ def with_notes(session: Session, text: str) -> str:
 def rules_note(session: Session) -> str:
     """The operating mode, and what this run asks about or denies."""
     agent = session.agent
-    rows = matrix(agent.preset, agent.mode, agent.config.permission.tools)
+    confined = agent.runs_anything_in_plan
+    rows = matrix(agent.preset, agent.mode, agent.config.permission.tools, confined=confined)
     known = {*agent.tools, *(["MCP tools"] if agent.mcp is not None else [])}
     named = [(_NAMES.get(name, name), word) for name, word in rows if name.partition(",")[0] in known]
     asked = [name for name, decision in named if decision == "ask"]
@@ -115,9 +123,11 @@ def rules_note(session: Session) -> str:
     if asked and not can_ask:
         asked, denied = [], [name for name, decision in named if decision != "allow"]
     note = mode_note(agent.mode, asked, denied, can_ask=can_ask or not denied)
+    if agent.mode == "plan" and ("bash, otherwise", "allow") in rows and "bash" in agent.tools:
+        note += f" {PLAN_COMMANDS}"
     if agent.mode == "auto-edit" and (check := _check(agent)):
         note += f" The project's check (`{check}`) runs unasked."
-        note += " So do parts of it, and the project's other tests, linters and type checkers."
+        note += " So do parts of it, and other tests, linters and type checkers."
     return note
 
 

@@ -18,6 +18,7 @@ from coder.engine.guards import GUARDS, session_turns, stopped
 from coder.engine.notes import (
     rules_note,
     settle_git,
+    settle_sandbox,
     tell_changed_rules,
     tell_nested_instructions,
     with_notes,
@@ -53,6 +54,7 @@ async def run_turn(
     if session.agent.ide is not None:
         await session.agent.ide.settle()
     await settle_git(session)
+    await settle_sandbox(session)
     images: list[Image] = []
     typed = words.typed if words is not None else ""  # a subagent's objective is a model's
     expanded = text if instant else await _with_named(session, text, images, typed)
@@ -220,6 +222,7 @@ async def _start_task(
 async def _steps(session: Session, turn: Turn) -> None:
     while True:
         session.log.step = turn.steps
+        await settle_sandbox(session)  # before the guards: what they find must hold until the request
         if crowded(session):
             from coder.engine.compact import make_less
 

@@ -49,6 +49,7 @@ def decide(
     own_kind: Kind | None = None,
     explores: bool = False,
     verifying: bool = False,
+    confined: bool = False,
 ) -> Ruling:
     """The ruling on this call, with every reason.
 
@@ -57,7 +58,7 @@ def decide(
     which rules can still tighten, but allow nothing: it may look like another server's. `own_kind`: what a
     tool of the program that embeds us declares; of names that are not built in nothing is believed otherwise.
     `explores`: a read-only subagent, allowed where reading is. `verifying`: the line is a check that may run
-    unasked.
+    unasked. `confined`: there is a sandbox in which any command can run in plan mode.
     """
     known = built_in(tool)
     kind = known.kind if own_kind is None else own_kind
@@ -68,7 +69,7 @@ def decide(
         former = _override([former_name], overrides or {}, patterns=by_pattern)
         overridden = _tightened(overridden, former, _cell(_row(tool, kind), preset))
     if kind == "runs":
-        return _decide_command(tool, preset, mode, overridden, shell, allowlist, verifying)
+        return _decide_command(tool, preset, mode, overridden, shell, allowlist, verifying, confined)
     if explores and all((overrides or {}).get(reader, "allow") == "allow" for reader in _readers()):
         kind = "looks"
     row = _row(tool, kind)
@@ -85,12 +86,16 @@ def decide(
 
 
 def matrix(
-    preset: Preset, mode: OperatingMode, overrides: Mapping[str, Decision] | None = None
+    preset: Preset,
+    mode: OperatingMode,
+    overrides: Mapping[str, Decision] | None = None,
+    *,
+    confined: bool = False,
 ) -> list[tuple[str, Decision]]:
     """The decision for each tool, for display."""
 
     def row(tool: str, shell: ShellVerdict | None = None) -> Decision:
-        return decide(tool, preset, mode, overrides=overrides, shell=shell).decision
+        return decide(tool, preset, mode, overrides=overrides, shell=shell, confined=confined).decision
 
     looking, doing = (ShellVerdict([], read_only=read_only, risks=[]) for read_only in (True, False))
     rows: list[tuple[str, Decision]] = []
@@ -162,6 +167,7 @@ def _decide_command(
     shell: ShellVerdict | None,
     allowlist: Collection[str],
     verifying: bool,
+    confined: bool,
 ) -> Ruling:
     if mode == "yolo":
         return Ruling("allow", [Phrase("policy.yolo")])
@@ -171,8 +177,12 @@ def _decide_command(
     what = Phrase("policy.what.reading" if verdict.read_only else "policy.what.writing")
     if decision == "deny":
         return _denied_by(tool, row, preset, overridden)
+    if mode == "plan" and confined and (row == "runs" or verdict.risks):
+        by_person = overridden == "ask"
+        why = _reason(what, preset, "ask", overridden) if by_person else Phrase("policy.plan.confined")
+        return Ruling("ask" if by_person else "allow", [why], plan=True)
     if mode == "plan" and row == "runs":
-        return Ruling("deny", [Phrase("policy.plan", what=what), *_acting_parts(verdict)], hint=_LEAVE_PLAN)
+        return Ruling("deny", [Phrase("policy.plan.unconfined"), *_acting_parts(verdict)], hint=_LEAVE_PLAN)
     reasons = [_reason(what, preset, decision, overridden)]
     if len(verdict.segments) > 1:
         reasons += _acting_parts(verdict)

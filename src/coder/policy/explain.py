@@ -49,6 +49,7 @@ def explain(
             shell=shell,
             allowlist=allowlist,
             verifying=listed or shell.is_check,
+            confined=confined,
         )
 
     single = [

@@ -11,6 +11,7 @@ from coder.config import ConfigError
 from coder.config.schema import PRESETS
 from coder.engine.agent import Agent
 from coder.engine.commands.modes import Reply
+from coder.engine.notes import settle_sandbox
 from coder.policy.decide import matrix
 from coder.protocol import entries
 from coder.texts import Joined, Phrase, Said
@@ -35,11 +36,13 @@ async def permissions_command(agent: Agent, args: str) -> Reply:
             return Reply(Phrase("permissions.unknown", name=args, names=", ".join(PRESETS)), ok=False)
         agent.preset = preset
         agent.session.record_state()
+    await settle_sandbox(agent.session)
     return Reply(Joined([*_matrix(agent), *_allowed(agent)]), data={"allowed": _origins(agent)})
 
 
 def _matrix(agent: Agent) -> list[Said]:
-    rows = matrix(agent.preset, agent.mode, agent.config.permission.tools)
+    confined = agent.runs_anything_in_plan
+    rows = matrix(agent.preset, agent.mode, agent.config.permission.tools, confined=confined)
     width = max(len(name) for name, _ in rows)
     head = Phrase("permissions.head", preset=agent.preset, mode=agent.mode)
     return [head, *(Joined([_row_name(name, width), Phrase(f"policy.word.{d}")], "  ") for name, d in rows)]

@@ -199,6 +199,10 @@ TEXTS: dict[str, str] = {
     "policy.lifted": "Mode {mode} lets {tool} through.",
     "policy.part": "`{command}`: {why}.",
     "policy.plan": "Plan mode lets nothing change: {what} is denied.",
+    "policy.plan.confined": "Plan mode runs any command, where nothing can be written and without network.",
+    "policy.plan.unconfined": (
+        "Plan mode runs only commands known to be read-only, as no sandbox here could hold others."
+    ),
     "policy.plan.leave": "Leave plan mode (/mode default) to use it.",
     "policy.preset.allow": "Preset {preset} allows {what}.",
     "policy.preset.ask": "Preset {preset} asks before {what}.",

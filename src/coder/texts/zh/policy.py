@@ -196,6 +196,8 @@ TEXTS: dict[str, str] = {
     "policy.lifted": "{mode} 模式放行 {tool}。",
     "policy.part": "`{command}`：{why}。",
     "policy.plan": "plan 模式不许任何改动，因此禁止：{what}。",
+    "policy.plan.confined": "plan 模式在不能写入、不能联网的沙箱中运行任何命令。",
+    "policy.plan.unconfined": "没有足够强的沙箱时，plan 模式只运行已知只读的命令。",
     "policy.plan.leave": "要使用请先离开 plan 模式（/mode default）。",
     "policy.preset.allow": "权限预设 {preset} 允许：{what}。",
     "policy.preset.ask": "权限预设 {preset} 要求先询问：{what}。",
