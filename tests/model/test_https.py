@@ -90,19 +90,20 @@ def test_an_unknown_certificate_is_refused(certificate: tuple[Path, Path]) -> No
     asyncio.run(run())
 
 
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        while data := await reader.read(65536):
+            writer.write(data)
+    except ConnectionError:
+        pass
+    finally:
+        writer.close()
+
+
 def test_through_a_proxy(certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """The proxy sees CONNECT and ciphertext, and resolves the name itself."""
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate[1]))
     asked: list[bytes] = []
-
-    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while data := await reader.read(65536):
-                writer.write(data)
-        except ConnectionError:
-            pass
-        finally:
-            writer.close()
 
     async def run() -> None:
         server, port = await _serve(certificate)
@@ -111,7 +112,7 @@ def test_through_a_proxy(certificate: tuple[Path, Path], monkeypatch: pytest.Mon
             asked.append(await reader.readuntil(b"\r\n\r\n"))
             up_reader, up_writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-            await asyncio.gather(pump(reader, up_writer), pump(up_reader, writer))
+            await asyncio.gather(_pump(reader, up_writer), _pump(up_reader, writer))
 
         through = await asyncio.start_server(proxy, "127.0.0.1", 0)
         at = through.sockets[0].getsockname()[1]
@@ -120,6 +121,33 @@ def test_through_a_proxy(certificate: tuple[Path, Path], monkeypatch: pytest.Mon
         assert len(asked) == 1
         assert asked[0].startswith(b"CONNECT model.test:443 HTTP/1.1\r\n")
         assert b"Proxy-Authorization: Basic bWU6cHc=\r\n" in asked[0]
+        through.close()
+        server.close()
+        await asyncio.sleep(0.02)
+
+    asyncio.run(run())
+
+
+def test_bytes_that_a_proxy_sends_before_tls_are_no_answer(
+    certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate[1]))
+    forged = b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged"
+
+    async def run() -> None:
+        server, port = await _serve(certificate)
+
+        async def proxy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            up_reader, up_writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n" + forged)
+            await asyncio.gather(_pump(reader, up_writer), _pump(up_reader, writer))
+
+        through = await asyncio.start_server(proxy, "127.0.0.1", 0)
+        at = through.sockets[0].getsockname()[1]
+        with pytest.raises(HttpFault) as caught:
+            await _get("https://model.test/v1", 1, {"https_proxy": f"http://127.0.0.1:{at}"})
+        assert caught.value.kind == "proxy"
         through.close()
         server.close()
         await asyncio.sleep(0.02)

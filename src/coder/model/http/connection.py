@@ -290,6 +290,8 @@ async def _tunnel(
     words = status.split(None, 2)
     if len(words) < 2 or words[1] != "200":
         raise HttpFault("proxy", Phrase("fault.proxy_refused", proxy=proxy.shown, status=status[:100]))
+    if connection.take():  # would be read as the server's answer, as if it had come through TLS
+        raise HttpFault("proxy", Phrase("fault.proxy_early", proxy=proxy.shown))
     assert connection.transport is not None
     try:
         transport = await connection.loop.start_tls(

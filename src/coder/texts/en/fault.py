@@ -51,6 +51,7 @@ TEXTS: dict[str, str] = {
     "fault.nowhere": "an unnamed place",
     "fault.port": "port {port} does not exist",
     "fault.proxy": "Cannot reach {shown}: {detail}. Check HTTP_PROXY, HTTPS_PROXY and NO_PROXY.",
+    "fault.proxy_early": "the proxy {proxy} sent data before the encrypted connection began",
     "fault.proxy_refused": "the proxy {proxy} refused the way ({status})",
     "fault.quota": "The account behind the API key has no quota left. Check its plan and billing.",
     "fault.quoted": "{text} The server says: {said}",

@@ -51,6 +51,7 @@ TEXTS: dict[str, str] = {
     "fault.nowhere": "未写明的地方",
     "fault.port": "端口 {port} 不存在",
     "fault.proxy": "无法连接 {shown}：{detail}。请检查 HTTP_PROXY、HTTPS_PROXY 和 NO_PROXY。",
+    "fault.proxy_early": "代理 {proxy} 在加密连接建立之前发送了数据",
     "fault.proxy_refused": "代理 {proxy} 拒绝转接（{status}）",
     "fault.quota": "API 密钥所属的账户已没有额度。请检查套餐和账单。",
     "fault.quoted": "{text}服务器的原话：{said}",
