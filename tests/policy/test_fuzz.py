@@ -67,7 +67,7 @@ def test_the_chamber_sees(chamber: Chamber, line: str, sign: str) -> None:
     seen = _run(chamber, "ls", line, "echo a")
     chamber.put_back(seen.changed)
     assert any(sign in path for path in seen.changed), seen
-    assert not _run(chamber, "ls", "git status", "cat a.txt | sort", "python3 --version").changed
+    assert not _run(chamber, "ls", "git -C tame status", "cat a.txt | sort", "python3 --version").changed
 
 
 def test_the_chamber_sees_what_is_left_behind(chamber: Chamber) -> None:

@@ -28,7 +28,7 @@ _BATCHES_A_TREE = 40  # then the other kind of repository is at its top
 _MOST_TRIES = 600  # of runs that make a failing line shorter
 _LONGEST = 4000
 # A second each, a process for every file, or an interpreter that takes long to start: a few of them do.
-_SLOW = re.compile(r"[jy]q|sl\S?eep|find .*-exec(?!.*maxdepth)|xargs -n|submodule|bisect|tail.* -f")
+_SLOW = re.compile(r"[jy]q|sl\S?eep|find .*-exec(?!.*maxdepth)|xargs -n|(?<!-)submodule|bisect|tail.* -f")
 _SLOW_SHARE = 0.05
 # By these a line says itself that something goes on after it; whoever runs it ends that.
 _BACKGROUND = ("&", "<(", ">(", "setsid", "coproc")

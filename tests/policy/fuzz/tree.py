@@ -189,14 +189,27 @@ class Tree:
         self._git(directory, "branch", "other")
         self._git(directory, "notes", "add", "-m", "note")
         self._git(directory, "remote", "add", "origin", str(self.work / "bare.git"))
+        if directory == self.work:
+            self._add_module(directory)
         (directory / "a.txt").write_text("stashed\n", encoding="utf-8")
         self._git(directory, "stash", "-q")
         (directory / "a.txt").write_text("changed\n", encoding="utf-8")
         (directory / ".gitattributes").write_text("* diff=evil filter=evil merge=evil\n", encoding="utf-8")
+        if (directory / "module").exists():
+            self._spoil(directory / "module" / ".git")
         if hostile:
             self._spoil(directory / ".git")
             # A partial clone with a blob missing: git fetches it when it is looked at.
             (directory / ".git" / "objects" / lost[:2] / lost[2:]).unlink()
+
+    def _add_module(self, directory: Path) -> None:
+        """A submodule that changes from commit to commit: its diff goes by its own settings."""
+        module = directory / "module"
+        self._repository(module, hostile=False)
+        for commit in ("HEAD~1", "main"):
+            self._git(module, "checkout", "-q", "-f", commit)
+            self._git(directory, "-c", "advice.addEmbeddedRepo=false", "add", "module")
+            self._git(directory, "commit", "-q", "-m", commit)
 
     def _sign(self, directory: Path) -> None:
         """Where a commit has a signature, looking at it may start a program that checks it."""

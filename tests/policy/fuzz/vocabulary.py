@@ -22,6 +22,20 @@ _OPTION = re.compile(r"(?<![\w/-])(--?[A-Za-z0-9?][\w-]*)(\[?=)?")
 # These wait, or go on for ever: nothing would be learnt.
 _SLOW = frozenset({"-f", "--follow", "-F", "--watch", "--retry", "--repeat", "-c", "--count"})
 _SLOW_OF = frozenset({"tail", "free", "w", "sleep", "pgrep", "dmesg", "lsof", "netstat", "ss"})
+# Whatever shows commits takes options of the diff and log family, also where its help does not say so.
+_SHOWING = (
+    *(
+        "-p",
+        "-1",
+        "--all",
+        "--cc",
+        "-p --submodule=diff",
+        "--submodule=log",
+        "--submodule=",
+        "--diff-merges=",
+    ),
+    *("--diff-merges=remerge", "--format=%G?", "--format=%-GK", "--pretty=%GS", "--pretty=%(signature:key)"),
+)
 
 
 class Vocabulary(msgspec.Struct, frozen=True):
@@ -37,8 +51,9 @@ def learn(capture: Callable[[str], str]) -> Vocabulary:
     """Ask the tables for programs, and the programs for their options."""
     known = sorted(real_programs() | set(commands._VERSIONS))
     options = {name: _options_of(name, capture) for name in known}
-    subcommands = sorted({*git_rules._READ_ONLY, *git_rules._RULES})
-    general = _of_flags([git_rules._DIFF, git_rules._GREP])
+    seconds = {f"{name} {second}" for name, words in git_rules._SECOND_WORDS.items() for second in words}
+    subcommands = sorted({*git_rules._READ_ONLY, *git_rules._RULES, *git_rules._SECOND_WORDS, *seconds})
+    general = [*_of_flags([git_rules._DIFF, git_rules._GREP]), *_SHOWING]
     git = {name: tuple(sorted({*general, *_parsed(capture(f"git {name} -h 2>&1"))})) for name in subcommands}
     seeds = tuple(row.line for row in rows() if row.expected.startswith("read"))
     return Vocabulary(tuple(known), options, git, seeds)

@@ -37,6 +37,15 @@ _READ_ONLY: dict[str, Flags] = dict.fromkeys(
     ),
     _DIFF,
 ) | {"grep": _GREP, "describe": _DESCRIBE}
+# Subcommands with a subcommand of their own, of which these are read-only.
+_SECOND_WORDS = {
+    "stash": ("list", "show"),
+    "worktree": ("list",),
+    "reflog": ("show",),
+    "bisect": ("log",),
+    "notes": ("list", "show"),
+    "submodule": ("status",),
+}
 _RECURSES = frozenset(names("status diff diff-index diff-files ls-files submodule"))
 # These start no program whatever the settings, and may show the real ones.
 _SETTINGS_UNCHANGED = frozenset({"version", "config", "remote"})
@@ -88,14 +97,25 @@ def git(args: list[Word], places: WorkingDirectories) -> Phrase | None:
 
 
 def _why_acts(name: str, rest: list[Word]) -> Phrase | None:
+    if name in _SECOND_WORDS:
+        # `git reflog -5` means `git reflog show -5`.
+        bare = name == "reflog" and (not rest or (rest[0].exact and rest[0].maybe_option()))
+        if not bare and not (rest and rest[0].exact and rest[0].text in _SECOND_WORDS[name]):
+            return Phrase("policy.why.repository")
+        return _why_shows(rest if bare else rest[1:], _DIFF)
     if name in _READ_ONLY:
-        why = check_flags(rest, _READ_ONLY[name])
-        if not why and any(_SIGNATURES.search(word.text) for word in rest):
-            return Phrase("policy.why.signatures")
-        again = next((word.text for word in rest if _diffs_elsewhere(word.text)), None)
-        return why or (Phrase("policy.why.option_writes", option=again) if again else None)
+        return _why_shows(rest, _READ_ONLY[name])
     rule = _RULES.get(name)
     return rule(rest) if rule else Phrase("policy.why.git_unknown", name=name)
+
+
+def _why_shows(rest: list[Word], flags: Flags) -> Phrase | None:
+    """Why options of the diff and log family act, or None. Whatever shows commits takes them all."""
+    why = check_flags(rest, flags)
+    if not why and any(_SIGNATURES.search(word.text) for word in rest):
+        return Phrase("policy.why.signatures")
+    again = next((word.text for word in rest if _diffs_elsewhere(word.text)), None)
+    return why or (Phrase("policy.why.option_writes", option=again) if again else None)
 
 
 def _diffs_elsewhere(option: str) -> bool:
@@ -158,23 +178,6 @@ def _config(rest: list[Word]) -> Phrase | None:
     return None if plain else Phrase("policy.why.config_write")
 
 
-def _first_word(
-    words: tuple[str, ...], flags: Flags = _DIFF, bare: bool = False
-) -> Callable[[list[Word]], Phrase | None]:
-    """A rule for subcommands whose first argument is a subcommand."""
-
-    def rule(rest: list[Word]) -> Phrase | None:
-        if not rest:
-            return None if bare else Phrase("policy.why.repository")
-        if bare and rest[0].exact and rest[0].maybe_option():
-            return check_flags(rest, flags)
-        if not rest[0].exact or rest[0].text not in words:
-            return Phrase("policy.why.repository")
-        return check_flags(rest[1:], flags)
-
-    return rule
-
-
 def _symbolic_ref(rest: list[Word]) -> Phrase | None:
     given = _exact(rest)
     names = [text for text in given or ["", ""] if text not in ("--short", "-q", "--quiet")]
@@ -186,12 +189,6 @@ _RULES: dict[str, Callable[[list[Word]], Phrase | None]] = {
     "tag": _refs(_TAG_FLAGS, ("-l", "--list")),
     "remote": _remote,
     "config": _config,
-    "stash": _first_word(("list", "show")),
-    "worktree": _first_word(("list",)),
-    "reflog": _first_word(("show",), bare=True),
-    "bisect": _first_word(("log",)),
-    "notes": _first_word(("list", "show")),
-    "submodule": _first_word(("status",)),
     "symbolic-ref": _symbolic_ref,
 }
 
