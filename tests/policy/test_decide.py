@@ -174,24 +174,24 @@ def test_bash_without_a_verdict_fails_closed() -> None:
         ("cd src && touch x", ["touch"]),
         ("tsx a.ts", ["tsx a.ts"]),
         ("go run ./cmd", ["go run ./cmd"]),
-        ("pip install x", ["pip install"]),
+        ("pip install x", ["pip install x"]),
         ("go test ./...", ["go test"]),
         ("docker ps", ["docker ps"]),
-        ("kubectl get pods", ["kubectl get"]),
+        ("kubectl get pods", ["kubectl get pods"]),
         ("python -m pytest -q", ["python -m pytest"]),
         ("python manage.py test", ["python manage.py test"]),
         ("python3 -m pytest -xvs --tb=short -k 'a or b' tests/a.py", ["python3 -m pytest"]),
         ("python3 -m unittest -v", ["python3 -m unittest"]),
-        ("python -m pip install x", ["python -m pip install"]),
-        ("npm install --save-dev @types/node x@1.2", ["npm install"]),
-        ("pip install 'x[y]==1.2' -U", ["pip install"]),
+        ("python -m pip install x", ["python -m pip install x"]),
+        ("npm install --save-dev @types/node", ["npm install --save-dev @types/node"]),
+        ("pip install 'x[y]==1.2' -U", ["pip install 'x[y]==1.2' -U"]),
         ("mkdir -p a/b", ["mkdir"]),
         ("cargo run --bin a", ["cargo run --bin a"]),
         ("cd src && git add .", ["git add (in src)"]),
         ("make 'a b'", ["make 'a b'"]),
         ("./run.sh", ["./run.sh"]),
         ("aws s3 ls", ["aws s3 ls"]),
-        ("gh release list --limit 3", ["gh release list"]),
+        ("gh release list --limit 3", ["gh release list --limit 3"]),
         ("git remote add o https://h/x", ["git remote add"]),
         ("cmake -B build -DPREFIX=E", ["cmake -B build -DPREFIX=E"]),
         ("/usr/bin/make test", ["make test"]),
@@ -292,6 +292,38 @@ def test_always_never_covers(line: str, tmp_path: Path) -> None:
 )  # fmt: skip
 def test_always_covers_no_other_script_of_the_same_runner(allowed: str, other: str, tmp_path: Path) -> None:
     assert bash(other, tmp_path, allowlist=(allowed,))[0] == "ask"
+
+
+@pytest.mark.parametrize(
+    ("agreed", "other"),
+    [
+        ("npm install lodash", "npm install evil"), ("npm install", "npm install evil"),
+        ("npm i lodash", "npm i evil"), ("pnpm add a", "pnpm add evil"), ("yarn add a", "yarn add evil"),
+        ("bun add a", "bun add evil"), ("pip install x", "pip install evil"),
+        ("pip install x", "pip install x -U"),
+        ("uv add x", "uv add evil"), ("uv pip install x", "uv pip install evil"),
+        ("poetry add x", "poetry add evil"),
+        ("cargo add x", "cargo add evil"), ("cargo install x", "cargo install evil"),
+        ("go get a.b/x", "go get a.b/evil"), ("go install a.b/x@v1", "go install a.b/evil@v1"),
+        ("gem install x", "gem install evil"), ("apt-get install x", "apt-get install evil"),
+        ("brew install x", "brew install evil"), ("python -m pip install x", "python -m pip install evil"),
+        (".venv/bin/pip install x", ".venv/bin/pip install evil"),
+        ("kubectl get pods", "kubectl get secrets"), ("kubectl get pods", "kubectl get pods -n kube-system"),
+        ("helm list", "helm list -A"), ("aws s3 ls", "aws s3 ls s3://evil"),
+        ("gh pr list", "gh pr list -R evil/x"),
+        ("gcloud projects list", "gcloud projects list --account=x"), ("az vm list", "az vm list -g x"),
+        ("terraform plan", "terraform plan -out=x"), ("docker ps", "docker ps -a"),
+        ("docker pull x", "docker pull evil"), ("curl https://h/a", "curl https://h/evil"),
+        ("wget https://h/a", "wget https://h/evil"), ("psql -l", "psql -l evil"),
+        ("scp a h:b", "scp a evil:b"),
+        ("sftp h", "sftp evil"), ("rsync -a x h:b", "rsync -a x evil:b"),
+        ("git push https://h/x", "git push https://h/evil"), ("git clone https://h/x", "git clone https://h/evil"),
+    ],
+)  # fmt: skip
+def test_always_covers_no_other_package_or_resource(agreed: str, other: str, tmp_path: Path) -> None:
+    names = bash(agreed, tmp_path)[3]
+    assert bash(agreed, tmp_path, allowlist=tuple(names))[0] == "allow"
+    assert bash(other, tmp_path, allowlist=tuple(names))[0] == "ask"
 
 
 def test_the_allowlist_is_exact(tmp_path: Path) -> None:

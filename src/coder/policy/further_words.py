@@ -15,7 +15,7 @@ from coder.policy.shell.words import Word
 PLAIN = names(
     """
     touch mkdir cp tee mkfifo mktemp csplit split gzip gunzip bzip2 bunzip2 xz unxz zstd unzstd zip
-    gtar bsdtar rsync scp sftp install cpio dos2unix unix2dos git
+    gtar bsdtar rsync install cpio dos2unix unix2dos git
     """
 )
 # Options of verbosity and scope.
@@ -26,7 +26,6 @@ _ANYWHERE = names(
     --check --write --diff --stat --watch --no-watch --watchAll --coverage
     """
 )
-_PACKAGES = "--save-dev --save --save-exact -D -S -E --legacy-peer-deps --no-audit --no-fund --global -g"
 # The same per program: whole words, and letters that may be clustered (`-xvs`) or precede a number.
 _WORDS: dict[str, frozenset[str]] = {
     "pytest": names("--tb --maxfail --lf --ff --last-failed --failed-first --durations --no-header"
@@ -40,44 +39,20 @@ _WORDS: dict[str, frozenset[str]] = {
     "cargo": names("--lib --tests --all-targets --all-features --features --no-default-features"
                    " --message-format --no-fail-fast"),
     "go": names("-race -count -run -short -cover -bench -timeout"),
-    **dict.fromkeys(("npm", "yarn", "pnpm", "bun"), names(_PACKAGES)),
-    **dict.fromkeys(("pip", "pip3"), names("--upgrade -U --no-deps --user --pre --no-cache-dir")),
     **dict.fromkeys(("make", "gmake"), names("--jobs --keep-going --no-print-directory --always-make")),
-    "kubectl": names("-n --namespace -o --output -l --selector -A --all-namespaces --tail"),
-    "docker": names("-a --tail"),
     "mvn": names("-B -ntp -DskipTests -o -U"),
     "gradle": names("--info --stacktrace --no-daemon --console"),
-    "terraform": names("-no-color -input"),
-    "wget": names("-O"),
 }  # fmt: skip
 _LETTERS = {"pytest": "xslrqv", "unittest": "fcbqv", "make": "jksBniwO", "gmake": "jksBniwO",
-            "curl": "sSLfIiOk", "wget": "cNq", "ninja": "jkv"}  # fmt: skip
-# Subcommands whose operands select a part of the workspace, or a resource of a server.
+            "ninja": "jkv"}  # fmt: skip
+# Subcommands whose operands select a part of the workspace.
 _NARROWED: dict[str, frozenset[str]] = {
-    "go": names("test build vet fmt get list"),
+    "go": names("test build vet fmt list"),
     "cargo": names("test build check clippy fmt bench doc"),
-    "kubectl": names("get describe logs top explain"),
-    "docker": names("ps images logs inspect pull"),
-    "podman": names("ps images logs inspect pull"),
     "dotnet": names("test build"),
 }
-# Subcommands whose operands are package names; a path or URL is other code.
-_INSTALLING = names(
-    "install add i remove uninstall upgrade update get require show view info search outdated"
-)
-_PACKAGE = (
-    r"(?!.*\.(?:tgz|tar|gz|bz2|xz|zip|whl|gem|deb|rpm|nupkg|phar)$)"
-    r"(?:@[\w.-]+/)?\w[\w.-]*(?:\[[\w,.-]+\])?(?:[@=<>~!^]=?\w[\w.*+-]*)?"
-)
-_PACKAGERS = names(
-    """
-    npm yarn pnpm bun cargo pip pip3 uv poetry pdm pipx conda mamba brew apt apt-get dnf yum pacman apk snap
-    gem composer rustup dotnet pipenv go
-    """
-)
 # Their operands name what is built or run.
 _BY_OPERAND = names("cmake ninja scons waf ctest nox tox")
-_ADDRESSED = names("curl wget")  # their operands are URLs
 
 
 def harmless(word: Word, program: str, subcommand: str, family: bool, inside: Callable[[str], bool]) -> bool:
@@ -86,10 +61,6 @@ def harmless(word: Word, program: str, subcommand: str, family: bool, inside: Ca
     """
     if word.maybe_option():
         return word.exact and _is_harmless_option(word.text, program)
-    if program in _ADDRESSED:
-        return True
-    if program in _PACKAGERS and subcommand in _INSTALLING:
-        return word.exact and re.fullmatch(_PACKAGE, word.text) is not None
     if program in _BY_OPERAND or (family and subcommand not in _NARROWED.get(program, ())):
         return False
     return "://" not in word.text and inside(word.text)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import msgspec
 
+from coder.policy.allowlist_names import is_interpreter
 from coder.policy.programs import names
 from coder.policy.programs.flags import Flags, check_flags, is_long
-from coder.policy.remembered import is_interpreter
 from coder.policy.shell.words import UNKNOWN, Word
 from coder.texts import Phrase
 

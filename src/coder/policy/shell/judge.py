@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from coder.policy.allowlist_names import depends_on_directory, is_interpreter, name_of
 from coder.policy.checks import Around, find_check, is_harmless_variable
 from coder.policy.programs import git as git_rules
 from coder.policy.programs import names
@@ -17,7 +18,6 @@ from coder.policy.programs.commands import is_listed, look_up
 from coder.policy.programs.dangers import PRIVILEGED, base_name, danger_of
 from coder.policy.programs.wrappers import SHELLS, Inner, unwrap
 from coder.policy.programs.writers import Written, output_files, written_by
-from coder.policy.remembered import depends_on_directory, is_interpreter, name_of
 from coder.policy.shell.directories import WorkingDirectories
 from coder.policy.shell.private import looks_private, reads_private_tree
 from coder.policy.shell.redirections import judge_redirect

@@ -1,7 +1,8 @@
 """The allowlist name by which `always` remembers a command.
 
 A short name (`git commit`, `make test`) covers a call with further arguments only if each is known to run no
-other code (`further_words`). Otherwise the name is the whole command, and covers only that.
+other code (`further_words`). Otherwise the name is the whole command, and covers only that; so it is for what
+installs packages or reaches other machines, where each word leads elsewhere.
 """
 
 from __future__ import annotations
@@ -17,27 +18,44 @@ from coder.policy.verification import TOOL_DIRECTORIES
 # Programs whose subcommand is a program of its own.
 _FAMILIES = names(
     """
-    git npm yarn pnpm bun deno cargo go pip pip3 uv poetry pdm hatch pipx conda mamba docker podman
-    kubectl helm gh glab brew apt apt-get dnf yum pacman apk snap rustup dotnet mvn gradle terraform aws
-    gcloud az bundle gem composer rails mix flutter dart swift systemctl nix ng nx turbo lerna tox nox
-    pre-commit alembic flask django-admin doctl heroku fly flyctl pipenv coverage bazel buck meson
+    git npm yarn pnpm bun deno cargo go pip pip3 uv poetry pdm hatch pipx conda mamba rustup dotnet mvn
+    gradle bundle gem composer rails mix flutter dart swift systemctl nix ng nx turbo lerna tox nox pre-
+    commit alembic flask django-admin pipenv coverage bazel buck meson
     """
 )
-_TWO_WORDS = frozenset({("docker", "compose"), ("uv", "pip"), ("gh", "pr"), ("gh", "issue"), ("gh", "repo"),
-                        ("go", "mod"), ("git", "submodule"), ("uv", "tool"), ("git", "stash"),
+_TWO_WORDS = frozenset({("uv", "pip"), ("go", "mod"), ("git", "submodule"), ("uv", "tool"), ("git", "stash"),
                         ("git", "worktree"), ("git", "remote"), ("git", "notes"), ("git", "lfs"),
-                        ("yarn", "workspace"), ("npm", "run"), ("npm", "run-script"), ("pnpm", "run"),
-                        ("yarn", "run"), ("bun", "run"), ("deno", "task"), ("composer", "run"),
-                        ("conda", "env"), ("dotnet", "ef"), ("docker", "volume"), ("docker", "image"),
-                        ("docker", "network"), ("docker", "system"), ("go", "run"), ("deno", "run"),
-                        ("mix", "run"), ("rails", "runner"), ("coverage", "run"), ("bazel", "run"),
-                        ("buck", "run"), ("pipenv", "run")})  # fmt: skip
+                        ("yarn", "workspace"), ("yarn", "global"), ("npm", "run"), ("npm", "run-script"),
+                        ("pnpm", "run"), ("yarn", "run"), ("bun", "run"), ("deno", "task"),
+                        ("composer", "run"), ("composer", "global"), ("conda", "env"), ("dotnet", "ef"),
+                        ("dotnet", "tool"), ("go", "run"), ("deno", "run"), ("mix", "run"),
+                        ("rails", "runner"), ("coverage", "run"), ("bazel", "run"), ("buck", "run"),
+                        ("pipenv", "run")})  # fmt: skip
+# Each word of their calls matters: another package, resource, address or query.
+_REMOTE = names(
+    """
+    ansible ansible-playbook apk apt apt-get aptitude argocd aws az bq brew cdk choco cloudflared consul
+    curl dnf docker docker-compose doctl eksctl firebase flatpak fly flyctl ftp gcloud gh glab gsutil
+    helm heroku http https hub influx kubectl mariadb minikube mongo mongosh mysql mysqldump nc ncat
+    nerdctl netlify nomad oc packer pacman pg_dump pg_restore podman psql pulumi railway redis-cli scp
+    sftp skaffold snap sqlcmd ssh supabase telnet terraform tofu twine vault vercel wget winget wrangler
+    xh yum zypper
+    """
+)
+_INSTALLERS = names(
+    """
+    npm yarn pnpm bun deno cargo pip pip3 uv poetry pdm hatch pipx conda mamba gem bundle composer rustup
+    dotnet pipenv go nix mix flutter dart
+    """
+)
+_INSTALLING = names(
+    "install i add get require update upgrade up publish global link remove uninstall rm inject"
+)
+_GIT_REMOTE = names("push fetch pull clone ls-remote archive")
 # Task runners: each operand is a script of its own.
 _MAKERS = names("make gmake rake just task invoke inv fab doit ansible-playbook")
 # Their first operand is what they run.
 _LOADERS = names("tsx ts-node julia tclsh wish java gunicorn uvicorn hypercorn streamlit")
-# Nested subcommands: `aws s3 ls` is not `aws s3 rm`.
-_DEEP = names("aws gcloud az gh glab doctl heroku fly flyctl")
 _INTERPRETERS = (
     "python",
     "node",
@@ -67,7 +85,9 @@ def name_of(words: list[Word], *, listed: bool, inside: Callable[[str], bool]) -
     if identity is None or not _exact(identity):
         return ""
     rest = [word for word in args if not any(word is one for one in identity)]
-    short = listed or plain in further_words.PLAIN or _all_harmless(program, identity, rest, inside)
+    short = not _leads_elsewhere(program, identity, rest) and (
+        listed or plain in further_words.PLAIN or _all_harmless(program, identity, rest, inside)
+    )
     if not short and not _exact(args):
         return ""
     from shlex import join
@@ -97,6 +117,18 @@ def is_interpreter(name: str) -> bool:
     return stem in _INTERPRETERS
 
 
+def _leads_elsewhere(program: str, identity: list[Word], rest: list[Word]) -> bool:
+    """Whether it installs packages or reaches other machines."""
+    while identity and identity[0].text == "-m" and len(identity) > 1:
+        program, identity = identity[1].text, identity[2:]
+    name = base_name(program)
+    if name in _REMOTE or (name in _INSTALLERS and any(word.text in _INSTALLING for word in identity)):
+        return True
+    if name == "rsync" or (name == "git" and identity and identity[0].text in _GIT_REMOTE):
+        return any(":" in word.text for word in rest)
+    return False
+
+
 def _all_harmless(
     program: str, identity: list[Word], rest: list[Word], inside: Callable[[str], bool]
 ) -> bool:
@@ -106,7 +138,7 @@ def _all_harmless(
             program = ""  # a module, not a system program
     if "/" in program or is_interpreter(program) or program in _LOADERS:
         return not rest  # a script's arguments are its own
-    family = program in _FAMILIES and program not in _DEEP
+    family = program in _FAMILIES
     subcommand = identity[0].text if identity and (family or program not in _MAKERS) else ""
     return all(further_words.harmless(word, program, subcommand, family, inside) for word in rest)
 
@@ -128,15 +160,7 @@ def _family(name: str, args: list[Word]) -> list[Word] | None:
     first = args[0]
     if not first.exact or first.text.startswith("-"):
         return [first] if first.exact and len(args) == 1 else None
-    if name in _DEEP:
-        return _deep(args)
     return args[:2] if (name, first.text) in _TWO_WORDS else [first]
-
-
-def _deep(args: list[Word]) -> list[Word]:
-    """The words before the first option, up to three."""
-    first_option = next((n for n, word in enumerate(args) if word.text.startswith("-")), len(args))
-    return args[: min(first_option, 3)]
 
 
 def _script(args: list[Word]) -> list[Word] | None:
