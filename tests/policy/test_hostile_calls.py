@@ -39,6 +39,7 @@ def test_a_job_that_only_looks_does_not_believe_the_repository(project: Project,
     async def run(url: str) -> None:
         driver = Driver(project, url, mode=mode)
         driver.engine.agent.sandbox.level = SandboxLevel()
+        driver.engine.agent.sandbox.confirmed = True
         driver.start()
         await driver.send("go")
         await driver.close()

@@ -37,6 +37,7 @@ async def main():
     driver = Driver(Here(Path(sys.argv[1])), sys.argv[2], mode="yolo")
     if sys.argv[5] != "off":
         driver.engine.agent.sandbox.level = level_of(sys.argv[5])
+        driver.engine.agent.sandbox.confirmed = True
     driver.start()
     await driver.send("go")
     print("answered", flush=True)
@@ -152,7 +153,7 @@ def late(child, apart=False):  # the command runs before its supervisor comes to
 launch._supervise = late
 empty = dict.fromkeys(("hidden", "emptied", "readable", "writable", "devices", "guarded"), [])
 blank = dict.fromkeys(("temp", "path", "fresh"), "")
-spec = {**empty, **blank, "filter": b"", "shut_in": False, "cwd": ".", "environment": {}}
+spec = {**empty, **blank, "filter": b"", "shut_in": False, "cwd": ".", "environment": {}, "in_temp": {}}
 launch.run(spec, ["sh", "-c", sys.argv[1]])
 """
 

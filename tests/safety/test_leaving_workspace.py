@@ -237,3 +237,34 @@ def test_a_reason_is_required(project: Project, rung: str) -> None:
     (result,), asked = played(project, rung, leaving("ls", reason=""))
     assert asked == []
     assert "needs a reason" in result["content"]
+
+
+# where nothing holds commands
+
+
+def test_yolo_without_a_sandbox_is_confirmed_once(project: Project) -> None:
+    results, asked = played(project, "none", "touch one", "touch two", mode="yolo")
+    assert [one.subject for one in asked] == ["touch one"]
+    assert "There is no sandbox here" in str(asked[0].reasons[0])
+    assert all(event["meta"]["ok"] for event in results)
+
+
+def test_yolo_without_a_sandbox_and_without_a_person_runs_nothing(project: Project) -> None:
+    (result,), _ = played(project, "none", "touch one", mode="yolo", can_ask=False)
+    assert result["meta"]["denied"]
+    assert not (project.cwd / "one").exists()
+
+
+def test_a_person_who_turned_the_sandbox_off_is_not_asked(project: Project) -> None:
+    project.configure(sandbox={"mode": "off"})
+    _, asked = played(project, "none", "touch one", mode="yolo", can_ask=False)
+    assert asked == []
+    assert (project.cwd / "one").exists()
+
+
+@pytest.mark.parametrize("line", ["echo x >> AGENTS.md", "tee .mcp.json < a", "cp a sub/CLAUDE.md"])
+def test_yolo_asks_before_a_command_writes_what_agents_obey(project: Project, rung: str, line: str) -> None:
+    project.write("a", "a")
+    project.write("sub/b", "b")
+    _, asked = played(project, rung, line, "cat AGENTS.md; touch made", mode="yolo")
+    assert [one.subject for one in asked] == [line]

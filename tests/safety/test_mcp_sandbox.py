@@ -40,6 +40,7 @@ def played(
     async def scenario(url: str) -> Driver:
         driver = Driver(project, url)
         driver.engine.agent.sandbox.level = level_of(rung)
+        driver.engine.agent.sandbox.confirmed = True
         driver.start()
         await driver.send("go")
         await driver.close()

@@ -36,6 +36,7 @@ def meanwhile(project: Project, rung: str, line: str, *words: str) -> Driver:
     async def scenario(url: str) -> Driver:
         driver = Driver(project, url, mode="yolo", preset="yolo")
         driver.engine.agent.sandbox.level = level_of(rung)
+        driver.engine.agent.sandbox.confirmed = True
         driver.start()
         running = asyncio.create_task(driver.send("go"))
         while not (project.cwd / "waits").exists():  # noqa: ASYNC110 - another process makes it

@@ -58,6 +58,7 @@ def played(
     async def scenario(url: str) -> Driver:
         driver = Driver(project, url, **{"mode": "yolo", "preset": "yolo", **options})
         driver.engine.agent.sandbox.level = level_of(rung)
+        driver.engine.agent.sandbox.confirmed = True
         driver.start(resume)
         for text in inputs or ("go",):
             await driver.send(text)
@@ -74,6 +75,7 @@ def approved(project: Project, rung: str, script: list[Any], **options: Any) -> 
     async def scenario(url: str) -> Driver:
         driver = Driver(project, url, **{"can_ask": True, **options})
         driver.engine.agent.sandbox.level = level_of(rung)
+        driver.engine.agent.sandbox.confirmed = True
         driver.start()
         await driver.send("go", lambda e: ApprovalReply(e.approval_id, "yes"))
         await driver.close()
@@ -116,6 +118,7 @@ def run_by(project: Project, rung: str, who: str) -> None:
 @pytest.mark.parametrize("rung", RUNGS)
 def test_every_line_that_is_not_the_person_s_is_inside(project: Project, rung: str, who: str) -> None:
     before = prepared(project)
+    project.configure(approval={"auto_approve_ask": True})  # it names files that agents obey
     run_by(project, rung, who)
     assert (project.cwd / "tried").read_text() == "done\n"  # it did run, to its end
     assert state(project) == before

@@ -43,6 +43,7 @@ def played(
     async def scenario(url: str) -> Driver:
         driver = Driver(project, url, **{"can_ask": True, **options})
         driver.engine.agent.sandbox.level = level_of(rung)
+        driver.engine.agent.sandbox.confirmed = True
         driver.start()
         for text in inputs:
             await driver.send(text, lambda e: ApprovalReply(e.approval_id, answer(e), "not now"))
@@ -316,3 +317,18 @@ def test_at_a_refusal_the_model_is_told_the_rule(project: Project, rung: str) ->
     played(project, rung, ESCAPE, "cat linked", "./script", mode="yolo")
     told = results(project)[0]["content"]
     assert f"Commands may not write {project.cwd.parent}/outside, only the workspace and $TMPDIR" in told
+
+
+# caches of tools in plan mode
+
+
+@pytest.mark.parametrize("name", ["PYTHONPYCACHEPREFIX", "MYPY_CACHE_DIR", "RUFF_CACHE_DIR"])
+def test_tools_keep_their_caches_in_the_throw_away_directory_of_a_plan_line(
+    project: Project, rung: str, name: str
+) -> None:
+    project.write("mod.py", "x = 7\n")
+    write = f'mkdir -p "${name}" && echo x > "${name}/made" && echo done'
+    line = f'python3 -c "import mod; print(mod.x)"; {write}'
+    played(project, rung, line, mode="plan")
+    assert results(project)[0]["content"].splitlines() == ["7", "done"]
+    assert sorted(path.name for path in project.cwd.iterdir() if path.name != ".coder") == ["mod.py"]

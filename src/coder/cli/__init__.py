@@ -18,6 +18,7 @@ SUBCOMMANDS = (
     "acp",
     "apply",
     "batch",
+    "cache",
     "compare",
     "demo",
     "doctor",

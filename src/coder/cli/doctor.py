@@ -18,7 +18,9 @@ from coder.config.provider import Provider
 from coder.context.tokens import TokenCounter, UnknownTokenizer
 from coder.engine.setup import Options, Settings, installed_plugins, listed_models, provider_of, read_settings
 from coder.model.base import ModelError
+from coder.policy.sandbox.caches import layers_in_use
 from coder.policy.sandbox.ladder import probe
+from coder.policy.scratch import state_directory
 from coder.process.programs import find_program
 from coder.terminal.render.sanitize import safe
 from coder.terminal.render.width import text_width
@@ -80,6 +82,9 @@ def _checks(
         yield name, bool(found), found or say("doctor.missing", name=name)
     level = probe(settings.home, options.environ.get("PATH"), options.cwd)
     yield "sandbox", level.rung != "none", level.describe().text(settings.texts)
+    if layers := layers_in_use(state_directory(settings.home)):
+        size = sum(one.bytes for one in layers) / 1_000_000
+        yield "caches", True, say("cli.doctor.caches", n=len(layers), size=f"{size:.0f}")
     yield _record(options)
     if servers := [name for name, one in settings.loaded.config.mcp.servers.items() if not one.disabled]:
         yield "mcp", True, say("cli.doctor.mcp_servers", names=", ".join(servers))

@@ -125,6 +125,7 @@ class SandboxProbe:
         self._place, self._emit = place, emit
         self._finding = asyncio.Lock()
         self.level: SandboxLevel | None = None
+        self.confirmed = False  # a person agreed to yolo without a sandbox
 
     async def find(self) -> SandboxLevel:
         async with self._finding:  # several may want it at once, and it is said once
@@ -133,6 +134,15 @@ class SandboxProbe:
 
                 self.level = await found_sandbox(self._place, self._emit)
         return self.level
+
+    async def tell_if_none(self) -> None:
+        """For the first screen, where an earlier session found that no sandbox works here."""
+        from coder.policy.sandbox.probe import kept
+
+        place = self._place
+        known = await asyncio.to_thread(kept, place.home, place.environment.get("PATH"), place.workspace.root)
+        if known is not None and known.rung == "none":
+            await self.find()
 
 
 class Connections(msgspec.Struct, frozen=True, kw_only=True):

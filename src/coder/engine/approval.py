@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,11 @@ _SETTING = frozenset(
     {"config", "remote", "branch", "push", "pull", "fetch", "checkout", "switch", "submodule"}
 )
 _ALLOWING = ("yes", "always")
+NO_SANDBOX = Phrase("policy.no_sandbox")
+# Names of files that agents obey: a line with one is parsed in yolo too.
+_STEERING = re.compile(
+    r"\.coder|\.claude|\.codex|\.mcp\.json|\.worktreeinclude|(?:AGENTS|CLAUDE|GEMINI)\.md", re.I
+)
 # What the model is to do about a denial.
 # What `always` remembers for a line that runs outside the sandbox.
 OUTSIDE = "sandbox=off "
@@ -83,7 +89,24 @@ def ruling_of(
         return msgspec.structs.replace(ruling, reasons=[*ruling.reasons, Phrase("policy.background")])
     if ruling.decision == "allow" and preset != "yolo" and remote is not None and remote.changed:
         return Ruling("ask", [Phrase("policy.redefined")])
+    if ruling.decision == "allow" and line and "yolo" in (mode, preset):
+        return _yolo_ruling(session, line) or ruling
     return ruling
+
+
+def _yolo_ruling(session: Session, line: str) -> Ruling | None:
+    """What yolo asks about all the same: the first command where nothing holds it, and writing files that
+    agents obey."""
+    agent = session.agent
+    level = agent.sandbox.level
+    wanted = agent.config.sandbox.mode == "auto" and not agent.sandbox.confirmed
+    if wanted and level is not None and level.rung == "none":
+        return Ruling("ask", [NO_SANDBOX])
+    if _STEERING.search(line):
+        session.judged = None
+        risks = [risk for risk in _verdict(session, line).risks if risk.key == "policy.risk.steering"]
+        return Ruling("ask", risks) if risks else None
+    return None
 
 
 def leaves_sandbox(session: Session, args: Mapping[str, Any]) -> bool:
@@ -235,6 +258,7 @@ async def ask_person(
     if reply.answer != "no":
         if remote := _remote(tool):
             remote.accept()
+        agent.sandbox.confirmed |= NO_SANDBOX in ruling.reasons
         verdict = session.judged[1] if session.judged is not None else None
         session.context.approved = Approved(
             preview.changes, bool(reply.amended), person=True, verdict=verdict

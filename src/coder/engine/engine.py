@@ -94,6 +94,8 @@ class Engine:
 
             start_servers(self.agent)
         self._worker = asyncio.create_task(self._work())
+        if self.agent.front.kind == "interactive" and self.agent.config.sandbox.mode != "off":
+            self._run_beside(self.agent.sandbox.tell_if_none())
 
     def lend_terminal(self, terminal: LentTerminal) -> None:
         """`!` commands run on the terminal that this hands over."""

@@ -79,7 +79,7 @@ async def run_command(
         grants = _grants(sandbox, approved) if by_person else None
     except OSError as error:
         return failed(f"the command was not run: {error.strerror or error}")
-    access = LineAccess(settings, grants.paths if grants is not None else ())
+    access = LineAccess(settings, grants.paths if grants is not None else (), tool_caches=not read_only)
     context.wrap_command = list if sandbox is None else partial(sandbox.wrap, access=access)
     run = partial(tool.run, args, context, on_output)
     # A command that cannot write changed nothing: a change meanwhile is the person's.
@@ -390,7 +390,9 @@ async def found_sandbox(place: Place, emit: Callable[[AnyEvent], None]) -> Sandb
     none."""
     level = await asyncio.to_thread(probe, place.home, place.environment.get("PATH"), place.workspace.root)
     described = level.describe()
-    if level.rung == "none" or _is_news(place.home, str(described)):
+    if level.rung == "none":
+        emit(Notice(Phrase("sandbox.first_none", reason=level.reason or "-"), "warning"))
+    elif _is_news(place.home, str(described)):
         emit(Notice(Phrase("sandbox.first_use", level=described)))
     return level
 

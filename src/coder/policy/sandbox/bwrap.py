@@ -27,6 +27,7 @@ _KEPT_CAPABILITIES = (
     "SETUID",
     "NET_BIND_SERVICE",
 )
+_PRIVATE = "/dev/shm"  # noqa: S108 - private inside the sandbox
 FILTER_FILE = "sandbox-5-{sockets}.bpf"  # in $CODER_HOME; the number is the filter's version
 # Of /run only what DNS and certificates need: the rest are sockets of services that act for the caller.
 _RUN_KEPT = (
@@ -66,7 +67,9 @@ def bwrap_arguments(
     closed = [*(path for path in places.hidden if os.path.isdir(path)), *places.emptied]
     if not places.writable:
         # TMPDIR is a private tmpfs, made by `--dev`.
-        arguments += ["--setenv", "TMPDIR", "/dev/shm"]  # noqa: S108 - private inside the sandbox
+        arguments += ["--setenv", "TMPDIR", _PRIVATE]
+        for name, value in places.in_temp.items():
+            arguments += ["--setenv", name, below_temp(value, _PRIVATE)]
         closed += [path for path in places.temp if _contains_mounts(path, places)]  # mounted by then
     for directory in closed:
         arguments += ["--remount-ro", directory]
@@ -75,6 +78,11 @@ def bwrap_arguments(
     if search:
         arguments += ["--setenv", "PATH", search]
     return [*arguments, "--chdir", places.workspace, "--"]
+
+
+def below_temp(value: str, temp: str) -> str:
+    """The value of a variable for a cache: a name in the directory, or an option that contains it."""
+    return value.replace("{TMPDIR}", temp) if "{TMPDIR}" in value else f"{temp}/{value}"
 
 
 def _system_mounts() -> list[str]:

@@ -263,6 +263,7 @@ def launcher_line(
         "emptied": emptied,
         "readable": [places.workspace, *places.readable, *environment.values()],
         "environment": environment,
+        "in_temp": places.in_temp,
         "writable": [] if read_only else writable,
         "devices": [f"/dev/{name}" for name in _DEVICES],
         "guarded": [*map(_guarded, places.locked), *places.absent] if shut_in else [],

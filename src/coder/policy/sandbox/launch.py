@@ -201,12 +201,15 @@ def run(spec: dict[str, Any], command: list[str]) -> int:
     """Run `command` in the sandbox and return its exit status.
 
     `spec`: hidden, emptied, readable, writable, devices, guarded (paths), filter (seccomp), shut_in,
-    cwd, environment; temp (TMPDIR), path (PATH), fresh (where to create a throw-away TMPDIR), "" for none.
+    cwd, environment, in_temp; temp (TMPDIR), path (PATH), fresh (where a throw-away TMPDIR is made), or "".
     """
     if spec["fresh"]:
         spec["temp"] = os.path.join(spec["fresh"], f"once-{os.urandom(8).hex()}")
         os.mkdir(spec["temp"], 0o700)
         spec["writable"].append(spec["temp"])
+        for name, value in spec["in_temp"].items():
+            whole = value.replace("{TMPDIR}", spec["temp"])
+            spec["environment"][name] = whole if whole != value else f"{spec['temp']}/{value}"
     try:
         return _run(spec, command)
     finally:

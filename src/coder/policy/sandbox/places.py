@@ -18,6 +18,12 @@ from coder.policy.scratch import TEMP, scratch_of
 from coder.policy.secrets.home import further_homes, own_directories, secrets_in
 
 _MOST_BYTES = 4096
+_TOOL_CACHES = {
+    "PYTHONPYCACHEPREFIX": "pycache",
+    "MYPY_CACHE_DIR": "mypy",
+    "RUFF_CACHE_DIR": "ruff",
+    "PYTEST_ADDOPTS": "-o cache_dir={TMPDIR}/pytest",
+}
 _CLOSED: list[str] = []
 _OPEN: list[Path] = []
 
@@ -43,6 +49,7 @@ class AccessRules(msgspec.Struct, frozen=True):
     seen_in_temp: list[str]  # exceptions inside `temp`
     emptied: list[str] = []  # directories that look empty: coder's records
     caches: Caches = Caches()
+    in_temp: dict[str, str] = {}  # variables, and what they name below the command's TMPDIR
     replaced: list[tuple[str, str]] = []  # hidden files, and what is shown in their place
 
 
@@ -53,6 +60,7 @@ class LineAccess(msgspec.Struct, frozen=True):
 
     git_settings: bool = False
     granted: Sequence[str] = ()
+    tool_caches: bool = False  # of a line in plan mode: tools write their caches to its TMPDIR
 
 
 ORDINARY = LineAccess()
@@ -89,7 +97,8 @@ def places_for(
     shared = None if plan else linked_worktree(root, locks=locks)
     if shared is not None:
         locked += [path for path in shared.closed if os.path.lexists(path)]
-        absent += [path for path in shared.closed if not os.path.lexists(path)]
+        settings = (path for path in shared.closed if path.endswith("/config.worktree"))
+        absent += [path for path in settings if not os.path.lexists(path)]
     locked += [path for path in nested if not plan and path not in locked]
     caches = (
         Caches() if layer is None else layer.caches(person, environment, [root, *listed], overlays=overlays)
@@ -113,6 +122,7 @@ def places_for(
             path for path in map(os.path.realpath, records) if os.path.isdir(path) and not _within(root, path)
         ],
         caches=caches,
+        in_temp=_TOOL_CACHES if plan and access.tool_caches else {},
         replaced=[] if state is None else settings_without_credentials(person, state),
     )
 

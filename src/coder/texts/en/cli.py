@@ -7,6 +7,7 @@ TEXTS: dict[str, str] = {
     "cli.about.acp": "Speak the Agent Client Protocol on stdio, for editors.",
     "cli.about.apply": "Put a task's patch into this checkout, with approval and undo.",
     "cli.about.batch": "Run many tasks, each in a clone of its own.",
+    "cli.about.cache": "Show or remove the caches that package managers fill in the sandbox.",
     "cli.about.compare": "Say what changed between two batches of the same tasks.",
     "cli.about.demo": "A tour with no network and no key.",
     "cli.about.doctor": "Say what works here: provider, key, tokenizer, sandbox, tools.",
@@ -47,6 +48,11 @@ TEXTS: dict[str, str] = {
     "cli.models.sees": "yes",
     "cli.models.window": "window",
     "cli.models.wire": "wire",
+    "cli.cache.busy.one": "One project's is in use and stays.",
+    "cli.cache.busy": "Those of {n} projects are in use and stay.",
+    "cli.cache.cleared": "{size} MB removed.",
+    "cli.cache.size.one": "One project's caches take {size} MB ({path}). coder cache clear removes them.",
+    "cli.cache.size": "The caches of {n} projects take {size} MB ({path}). coder cache clear removes them.",
     "cli.doctor.bash": "bash",
     "cli.doctor.coder": "coder",
     "cli.doctor.estimates": "estimates only",
@@ -55,6 +61,8 @@ TEXTS: dict[str, str] = {
     "cli.doctor.mend": "Not ready yet: mend {names}, then run `coder doctor` again.",
     "cli.doctor.model": "model",
     "cli.doctor.mcp": "MCP servers",
+    "cli.doctor.caches.one": "package managers of one project: {size} MB (coder cache clear removes them)",
+    "cli.doctor.caches": "package managers of {n} projects: {size} MB (coder cache clear removes them)",
     "cli.doctor.mcp_servers": "{names} (coder mcp tries them)",
     "cli.doctor.no_answer": "no answer in {seconds} s",
     "cli.doctor.plugins": "plugins",
@@ -113,6 +121,7 @@ TEXTS: dict[str, str] = {
         "  coder batch FILE --out DIR   many tasks at once, each in a clone of its own\n"
         "  coder apply DIR/ID           a task's patch into this checkout, on approval\n"
         "  coder compare DIR DIR2       what changed between two batches\n"
+        "  coder cache [clear]          the sandbox's caches of package managers\n"
         "  coder tune --model NAME      try a model on small tasks, keep what suits it\n"
         "\n"
         "exit status: 0 answered, 1 the turn failed, 2 wrong usage or configuration,\n"
@@ -125,6 +134,7 @@ TEXTS: dict[str, str] = {
     "cli.group.options": "options",
     "cli.help.config": "a further configuration file",
     "cli.help.continue": "go on with the latest session",
+    "cli.help.cache_action": "remove all of them but those in use",
     "cli.help.cwd": "the folder to work in",
     "cli.help.explain_mode": "operating mode to judge it in",
     "cli.help.explain_preset": "preset to judge it by, if not the configured one",

@@ -192,6 +192,7 @@ TEXTS: dict[str, str] = {
     "routing.chosen": "model for this prompt: {model}",
     "routing.fallback": "{old} cannot answer ({reason}) {new} takes over for this prompt.",
     # policy: the sandbox
+    "sandbox.first_none": "No sandbox works here ({reason}): commands of the model can do whatever you can.",
     "sandbox.first_use": "Commands of the model run in a sandbox: {level}",
     "sandbox.level.bwrap": (
         "bubblewrap: writes only in the workspace and a temporary folder of its own; no secrets of "

@@ -172,6 +172,10 @@ TEXTS: dict[str, str] = {
     "policy.risk.git.worktree": "deletes a worktree",
     "policy.risk.network": "It opens a network connection.",
     "policy.risk.not_read": "The line was not read.",
+    "policy.no_sandbox": (
+        "There is no sandbox here, so commands run with all your rights. Go on in yolo for this session? "
+        '(sandbox.mode = "off" stops the question.)'
+    ),
     "policy.outside": "It runs outside the sandbox, with all your rights. The model's reason: {reason}",
     "policy.outside.plan": "In plan mode no command leaves the sandbox.",
     "policy.outside.nobody": "Only a person can let a command leave the sandbox; nobody can be asked here.",

@@ -7,6 +7,7 @@ TEXTS: dict[str, str] = {
     "cli.about.acp": "通过标准输入输出使用 Agent Client Protocol，供编辑器调用。",
     "cli.about.apply": "把某个任务的补丁放进此检出，经批准且可撤销。",
     "cli.about.batch": "运行许多任务，每个都在自己的克隆里。",
+    "cli.about.cache": "显示或删除沙箱中包管理器的缓存。",
     "cli.about.compare": "说明任务相同的两个批处理之间有何变化。",
     "cli.about.demo": "无需网络和密钥的导览。",
     "cli.about.doctor": "说明这里哪些可用：模型服务、密钥、分词器、沙箱、工具。",
@@ -46,6 +47,9 @@ TEXTS: dict[str, str] = {
     "cli.models.sees": "是",
     "cli.models.window": "窗口",
     "cli.models.wire": "接口",
+    "cli.cache.busy": "{n} 个项目的缓存正在使用，予以保留。",
+    "cli.cache.cleared": "已删除 {size} MB。",
+    "cli.cache.size": "{n} 个项目的缓存占用 {size} MB（{path}）。coder cache clear 可删除。",
     "cli.doctor.bash": "bash",
     "cli.doctor.coder": "coder",
     "cli.doctor.estimates": "只能估算",
@@ -54,6 +58,7 @@ TEXTS: dict[str, str] = {
     "cli.doctor.mend": "还不能使用：请先解决 {names}，再运行 `coder doctor`。",
     "cli.doctor.model": "模型",
     "cli.doctor.mcp": "MCP 服务器",
+    "cli.doctor.caches": "{n} 个项目的包管理器缓存：{size} MB（coder cache clear 可删除）",
     "cli.doctor.mcp_servers": "{names}（可用 coder mcp 试连）",
     "cli.doctor.no_answer": "{seconds} 秒内没有回答",
     "cli.doctor.plugins": "插件",
@@ -110,6 +115,7 @@ TEXTS: dict[str, str] = {
         "  coder batch FILE --out DIR   同时运行许多任务，每个都在自己的克隆里\n"
         "  coder apply DIR/ID           把任务的补丁放进此检出，经批准且可撤销\n"
         "  coder compare DIR DIR2       两个批处理之间有何变化\n"
+        "  coder cache [clear]          沙箱中包管理器的缓存\n"
         "  coder tune --model NAME      用真实的小任务试一个模型，保存最合适的用法\n"
         "\n"
         "退出状态：0 已回答，1 本回合失败，2 用法或配置有误，\n"
@@ -122,6 +128,7 @@ TEXTS: dict[str, str] = {
     "cli.group.options": "选项",
     "cli.help.config": "另一个配置文件",
     "cli.help.continue": "接着最近一次会话",
+    "cli.help.cache_action": "全部删除，正在使用的除外",
     "cli.help.cwd": "工作文件夹",
     "cli.help.explain_mode": "按哪个运行模式判断",
     "cli.help.explain_preset": "按哪个预设判断；默认为配置中的预设",

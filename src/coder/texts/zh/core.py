@@ -166,6 +166,7 @@ TEXTS: dict[str, str] = {
     "routing.chosen": "本次使用的模型：{model}",
     "routing.fallback": "{old} 无法回答（{reason}）本次改用 {new}。",
     # policy: the sandbox
+    "sandbox.first_none": "此处没有可用的沙箱（{reason}）：模型执行的命令可以做你能做的一切。",
     "sandbox.first_use": "模型执行的命令在沙箱中运行：{level}",
     "sandbox.level.bwrap": (
         "bubblewrap：只能写入工作区和专用临时目录；读不到主目录中的密钥；进程不会比其命令存活更久，后台作业则不会比会话更久"

@@ -169,6 +169,10 @@ TEXTS: dict[str, str] = {
     "policy.risk.git.worktree": "删除工作树",
     "policy.risk.network": "会打开网络连接。",
     "policy.risk.not_read": "这一行没有读过。",
+    "policy.no_sandbox": (
+        "此处没有沙箱，命令将以你的全部权限运行。本会话继续使用 yolo 吗？"
+        '（设置 sandbox.mode = "off" 后不再询问。）'
+    ),
     "policy.outside": "它在沙箱之外运行，拥有你的全部权限。模型的理由：{reason}",
     "policy.outside.plan": "plan 模式下任何命令都不能离开沙箱。",
     "policy.outside.nobody": "只有人才能让命令离开沙箱，而这里没有人可以询问。",
