@@ -25,7 +25,7 @@ from coder.batch.results import (
     read_rows,
     recorded_cost,
 )
-from coder.batch.status import Progress, Running, dearest_so_far, write_status
+from coder.batch.status import Progress, Running, Stopped, dearest_so_far, write_status
 from coder.batch.tasks import TaskFile
 
 _MOST_LOSSES = 3  # attempts whose process or machine died, before the task is given up
@@ -113,7 +113,7 @@ class Driver:
         self._shown = 0.0
         self._recent: deque[tuple[float, int]] = deque()  # tokens by time
         self._interrupts = 0
-        self._stopped = ""
+        self._stopped: Stopped = ""
         self._unfinished = 0
         self.progress = Progress(
             total=len(tasks),
@@ -156,7 +156,7 @@ class Driver:
     # stopping
 
     def _obey(self) -> None:
-        why = ""
+        why: Stopped = ""
         if self._interrupts:
             why = "interrupted" if self._interrupts == 1 else "cancelled"
         elif self._engine.exhausted():

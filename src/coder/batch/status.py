@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
 from coder.batch.results import STATUS, is_running
 from coder.batch.tasks import BatchError
 from coder.fs.atomic import write_atomically
+
+Stopped = Literal["", "interrupted", "cancelled", "budget", "time", "engine"]
 
 
 class Running(msgspec.Struct, frozen=True):
@@ -35,7 +38,7 @@ class Progress(msgspec.Struct):
     tokens_per_second: float = 0.0
     elapsed: float = 0.0
     seconds_left: float | None = None
-    stopped: str = ""
+    stopped: Stopped = ""
     ended: bool = False
     running: list[Running] = []
     waiting: int = 0  # for a node of the cluster

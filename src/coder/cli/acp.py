@@ -7,6 +7,7 @@ import sys
 
 from coder.cli.args import Parser, add_directory_options
 from coder.cli.start import texts_for, working_directory
+from coder.cli.streams import show
 from coder.config.schema import OPERATING_MODES, PRESETS
 
 
@@ -32,7 +33,7 @@ def run(arguments: list[str]) -> int:
     )
     os.chdir(directory)
     if sys.stdin.isatty():
-        print(texts_for(arguments).say("acp.terminal"), file=sys.stderr)
+        show(texts_for(arguments).say("acp.terminal"), sys.stderr)
     return asyncio.run(serve(settled))
 
 

@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 
+from coder.cli.streams import show
 from coder.engine.engine import Engine
 from coder.protocol.events import AnyEvent, ApprovalRequested, ApprovalResolved
 from coder.terminal.ask.question import ask_approval, discard_type_ahead
@@ -44,7 +45,7 @@ class Asker:
 
 def _say(text: str) -> None:
     for row in wrap([("", text)], shutil.get_terminal_size().columns):
-        print(plain(row))
+        show(plain(row))
 
 
 async def _line(prompt: str) -> str | None:

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from coder.cli.args import Parser, positive
 from coder.cli.common import options_from, parser_for
 from coder.cli.errors import Exit, UsageError
+from coder.cli.streams import show
 from coder.config.provider import KNOWN
 from coder.config.schema import OPERATING_MODES, PRESETS, Config, price_of
 from coder.engine.setup import Options, Settings, provider_of, read_settings
@@ -126,7 +127,7 @@ def _status(chosen: argparse.Namespace) -> int:
     status = read_status(directory)
     options = options_from(chosen)
     texts = read_settings(options).texts
-    print("\n".join(status_lines(status, directory, texts)))
+    show("\n".join(status_lines(status, directory, texts)))
     return Exit.ANSWERED
 
 

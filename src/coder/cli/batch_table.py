@@ -10,7 +10,7 @@ from pathlib import Path
 from coder.batch.results import Row
 from coder.batch.status import Progress, Status
 from coder.cli.common import columns
-from coder.cli.streams import redirect_stdout_to_devnull
+from coder.cli.streams import redirect_stdout_to_devnull, show
 from coder.terminal.render.sanitize import flat
 from coder.terminal.render.width import clip, clip_left, plain, text_width
 from coder.texts import Texts, shortened
@@ -39,7 +39,7 @@ class Display:
         lines = [row_line(progress, row, self._texts) for row in rows]
         if not self._live:
             if lines:
-                print("\n".join(lines), flush=True)
+                show("\n".join(lines))
             return
         failed = [line for line, row in zip(lines, rows, strict=True) if not row.success]
         table = [] if progress.ended else self._table(progress)
@@ -62,7 +62,7 @@ class Display:
         if progress.succeeded:
             lines.append(say("batch.apply", directory=self._directory))
         try:
-            print("\n".join(lines), flush=True)
+            show("\n".join(lines))
         except OSError:
             redirect_stdout_to_devnull()
 
@@ -146,7 +146,8 @@ def running_lines(progress: Progress, texts: Texts, most: int = _MOST_ROWS, widt
         ]
     )
     room = max(8, width - 4 - max(map(text_width, told)))
-    lines = columns([(f"  {clip_left(one.id, room)}", rest) for one, rest in zip(running, told, strict=True)])
+    names = [clip_left(flat(one.id), room) for one in running]
+    lines = columns([(f"  {name}", rest) for name, rest in zip(names, told, strict=True)])
     if len(progress.running) > len(running):
         lines.append(texts.say("batch.more", n=len(progress.running) - len(running)))
     return lines
@@ -154,7 +155,7 @@ def running_lines(progress: Progress, texts: Texts, most: int = _MOST_ROWS, widt
 
 def row_line(progress: Progress, row: Row, texts: Texts) -> str:
     verdict = "batch.succeeded" if row.success else "batch.failed"
-    parts = [f"{row.id}: {texts.say(verdict)} ({row.status})"]
+    parts = [f"{flat(row.id)}: {texts.say(verdict)} ({row.status})"]
     if row.check.status != "not_run":
         parts.append(f"check {row.check.status}")
     parts.append(f"+{row.additions} -{row.deletions}")

@@ -15,6 +15,7 @@ import msgspec
 from coder.cli.args import Parser, add_directory_options
 from coder.cli.errors import UsageError
 from coder.cli.start import texts_for, working_directory
+from coder.cli.streams import show
 from coder.engine.setup import Options, Settings, read_settings
 from coder.record.seal import accept, is_trusted
 from coder.record.store import SessionStore
@@ -103,7 +104,7 @@ def ask_about_foreign(
     say = settings.texts.say
     about = say("record.foreign_about", id=flat(session_id), title=flat(store.title(session_id)) or "-")
     for row in wrap([("", about)], shutil.get_terminal_size().columns):
-        print(plain(row))
+        show(plain(row))
     if not ask_at_start(say("record.foreign_prompt"), settings.texts):
         raise UsageError("record.left_alone", id=flat(session_id))
     accept(settings.home, store, session_id)

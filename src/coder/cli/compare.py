@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from coder.cli.args import Parser
 from coder.cli.common import parser_for, settings_from
 from coder.cli.errors import Exit, UsageError
+from coder.cli.streams import show, show_json
+from coder.terminal.render.sanitize import flat
 from coder.texts import Texts
 
 if TYPE_CHECKING:
@@ -26,12 +28,10 @@ def run(arguments: list[str]) -> int:
     except BatchError as error:
         raise UsageError(error.phrase) from None
     if chosen.json:
-        import msgspec
-
-        print(msgspec.json.encode(found).decode("utf-8"))
+        show_json(found)
     else:
         _, settings = settings_from(chosen)
-        print("\n".join(_lines(found, settings.texts)))
+        show("\n".join(_lines(found, settings.texts)))
     return Exit.ANSWERED
 
 
@@ -74,7 +74,7 @@ def _share(share: Share) -> str:
 
 def _named(tasks: list[str], texts: Texts) -> list[str]:
     more = [texts.say("batch.more", n=len(tasks) - _MOST_NAMED)] if len(tasks) > _MOST_NAMED else []
-    return [*(f"  {task}" for task in tasks[:_MOST_NAMED]), *more]
+    return [*(f"  {flat(task)}" for task in tasks[:_MOST_NAMED]), *more]
 
 
 def _change(found: Difference, form: str, texts: Texts) -> str:

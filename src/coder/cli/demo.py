@@ -17,8 +17,9 @@ from pathlib import Path
 
 from coder.cli.common import parser_for, throwaway_environment
 from coder.cli.demo_script import CHECK, LIVE_CONFIG, PROJECT, QUESTION, SCRIPT
-from coder.cli.errors import Exit, UsageError, fitted
+from coder.cli.errors import Exit, UsageError
 from coder.cli.once import TextOutput, watch
+from coder.cli.streams import fitted
 from coder.config import shown
 from coder.config.load import home_directory
 from coder.config.load import read_settings as read_file

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import platform
-import sys
 from collections.abc import Iterator, Sequence
 
 from coder import __version__
 from coder.cli.common import columns, options_from, parser_for
-from coder.cli.errors import Exit, fitted
+from coder.cli.errors import Exit
+from coder.cli.streams import show
 from coder.config import ConfigError
 from coder.config.load import home_directory
 from coder.config.models import FETCHED, gguf_of
@@ -22,7 +22,7 @@ from coder.policy.sandbox.caches import layers_in_use
 from coder.policy.sandbox.ladder import probe
 from coder.policy.scratch import state_directory
 from coder.process.programs import find_program
-from coder.terminal.render.sanitize import safe
+from coder.terminal.render.sanitize import flat
 from coder.terminal.render.width import text_width
 from coder.texts import Texts, pick_language
 
@@ -38,13 +38,13 @@ def run(arguments: list[str]) -> int:
     found = list(_checks(options, settings, faults))
     say = settings.texts.say
     mark = "no" if settings.loaded.config.ui.plain else "✗"
-    rows = [["ok" if good else mark, say(f"cli.doctor.{name}"), safe(text)] for name, good, text in found]
+    rows = [["ok" if good else mark, say(f"cli.doctor.{name}"), flat(text)] for name, good, text in found]
     hang = max(text_width(row[1]) for row in rows) + len("ok    ")
-    print("\n".join(fitted(line, sys.stdout, hang) for line in columns(rows)))
+    show("\n".join(columns(rows)), fit=True, hang=hang)
     wrong = {name: say(f"cli.doctor.{name}") for name, good, _ in found if not good}
     needed = [wrong[name] for name in _NEEDED if name in wrong]
     key = "cli.doctor.mend" if needed else "cli.doctor.without" if wrong else "cli.doctor.fine"
-    print(fitted(f"\n{say(key, names=', '.join(needed), mark=mark)}", sys.stdout))
+    show(f"\n{say(key, names=', '.join(needed), mark=mark)}", fit=True)
     if faults:
         return Exit.USAGE
     return Exit.FAILED if needed else Exit.ANSWERED

@@ -11,7 +11,8 @@ from collections.abc import Callable
 import msgspec
 
 from coder.cli.errors import Exit
-from coder.cli.once import GuardedOutput, StatusReader, StreamJsonOutput, opened, print_json
+from coder.cli.once import GuardedOutput, StatusReader, StreamJsonOutput, opened
+from coder.cli.streams import show_json
 from coder.config.provider import Provider
 from coder.engine.engine import Engine
 from coder.engine.setup import Options, Settings
@@ -54,7 +55,7 @@ class DrivenOutput(StreamJsonOutput):
         if isinstance(event, _AS_LINES):
             super().show(event)
         else:
-            print_json(in_words(event, self._said))
+            show_json(in_words(event, self._said))
 
 
 async def run_driven(

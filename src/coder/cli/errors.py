@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 from enum import IntEnum
-from typing import TextIO
 
+from coder.cli.streams import show
 from coder.texts import Fault
 
 
@@ -35,18 +35,4 @@ class UsageError(Fault):
 
 
 def complain(text: str) -> None:
-    from coder.terminal.render.sanitize import safe
-
-    print(fitted(f"coder: {safe(text)}", sys.stderr), file=sys.stderr)
-
-
-def fitted(text: str, stream: TextIO, hang: int = 0) -> str:
-    """The text, broken between words if `stream` is a terminal; `hang` indents the rows below the first."""
-    if not stream.isatty():
-        return text
-    import shutil  # with its compressors, 1.4 ms: not on the way to the first request
-
-    from coder.terminal.render.width import plain, wrap
-
-    width, rest = shutil.get_terminal_size().columns, [("", " " * hang)]
-    return "\n".join(plain(row) for line in text.split("\n") for row in wrap([("", line)], width, rest=rest))
+    show(f"coder: {text}", sys.stderr, fit=True)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import shlex
 
-import msgspec
-
 from coder.cli.common import parser_for, settings_from
 from coder.cli.errors import Exit, UsageError
+from coder.cli.streams import show, show_json
 from coder.config.allowlist import Allowlist
 from coder.config.schema import OPERATING_MODES, PRESETS
 from coder.policy.explain import as_data, as_text, explain
 from coder.policy.sandbox.ladder import probe
-from coder.terminal.render.sanitize import safe, safe_json
 
 
 def run(arguments: list[str]) -> int:
@@ -42,7 +40,7 @@ def run(arguments: list[str]) -> int:
         confined=level is not None and level.confines,
     )
     if chosen.json:
-        print(safe_json(msgspec.json.encode(as_data(found))).decode("utf-8"))
+        show_json(as_data(found))
     else:
-        print(safe(as_text(found, settings.texts)))
+        show(as_text(found, settings.texts))
     return Exit.ANSWERED

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from coder.cli.common import parser_for, session_named, settings_from
 from coder.cli.errors import Exit, UsageError
+from coder.cli.streams import show
 from coder.fs.atomic import write_atomically
 from coder.record.store import SessionStore
 from coder.terminal.render.sanitize import flat
@@ -36,5 +37,5 @@ def run(arguments: list[str]) -> int:
             write_atomically(file, page, 0o644)
         except OSError as error:
             raise UsageError("cli.not_written", file=file, why=error.strerror) from error
-        print(settings.texts.say(key, file=flat(str(file))), file=sys.stderr)
+        show(settings.texts.say(key, file=flat(str(file))), sys.stderr)
     return Exit.ANSWERED

@@ -6,12 +6,12 @@ import sys
 from importlib.util import find_spec
 
 from coder.cli.common import parser_for, settings_from
-from coder.cli.errors import Exit, fitted
+from coder.cli.errors import Exit
+from coder.cli.streams import show
 from coder.config.models import gguf_of, is_fetched
 from coder.model.local.fetch import QWEN
 from coder.terminal.ask.question import ask_at_start
 from coder.terminal.fetch_model import about, fetch_shown
-from coder.terminal.render.sanitize import safe
 
 
 def run(arguments: list[str]) -> int:
@@ -22,15 +22,15 @@ def run(arguments: list[str]) -> int:
     say, home = settings.texts.say, settings.home
     fetched, served = is_fetched(home), find_spec("xllamacpp") is not None
     if not fetched:
-        print(fitted(about(QWEN, settings.texts), sys.stdout), flush=True)
+        show(about(QWEN, settings.texts), fit=True)
     if not served:  # said before the download, not after it
-        print(fitted(say("local.no_server", python=sys.executable), sys.stderr), file=sys.stderr)
+        show(say("local.no_server", python=sys.executable), sys.stderr, fit=True)
     if not fetched:
         if not chosen.yes and not (sys.stdin.isatty() and ask_at_start(say("local.ask"), settings.texts)):
             if not sys.stdin.isatty():
-                print(say("local.say_yes"), file=sys.stderr)
+                show(say("local.say_yes"), sys.stderr)
             return Exit.USAGE
         if not fetch_shown(QWEN, home, settings.texts):
             return Exit.FAILED
-    print(say("local.there", file=safe(str(gguf_of("local", home)))))
+    show(say("local.there", file=gguf_of("local", home)))
     return Exit.ANSWERED if served else Exit.FAILED

@@ -7,15 +7,13 @@ import asyncio
 import sys
 from typing import Any
 
-import msgspec
-
 from coder.cli.args import Parser
 from coder.cli.common import parser_for, settings_from
 from coder.cli.errors import Exit, UsageError
+from coder.cli.streams import show, show_json
 from coder.config.user_file import is_in_user_file, set_in_user_file, unset_in_user_file
 from coder.engine.setup import Options, Settings, log_in, try_servers
 from coder.process.programs import open_browser
-from coder.terminal.render.sanitize import safe, safe_json
 from coder.texts import Fault, Phrase
 
 
@@ -51,30 +49,30 @@ def run(arguments: list[str]) -> int:
         return _log_in(chosen, options, settings)
     tried = asyncio.run(try_servers(options, settings, chosen.name if chosen.action == "test" else ""))
     if chosen.json:
-        print(safe_json(msgspec.json.encode({"servers": tried.data})).decode("utf-8"))
+        show_json({"servers": tried.data})
     else:
         for line in tried.lines or [settings.texts.say("servers.none")]:
-            print(safe(settings.texts.of(line)))
+            show(settings.texts.of(line))
         for one in settings.loaded.ignored:
             if one.key.startswith("mcp.servers."):
-                print(safe(one.text(settings.texts)))
+                show(one.text(settings.texts))
     return Exit.ANSWERED if tried.ok else Exit.FAILED
 
 
 def _log_in(chosen: argparse.Namespace, options: Options, settings: Settings) -> int:
     texts, into = settings.texts, chosen.action == "login"
 
-    def show(url: str) -> None:
-        print(texts.say("servers.open_page", url=safe(url)), flush=True)
+    def open_page(url: str) -> None:
+        show(texts.say("servers.open_page", url=url))
         open_browser(url, options.environ, options.cwd)
 
     try:
-        asyncio.run(log_in(options, settings, chosen.name, show if into else None))
+        asyncio.run(log_in(options, settings, chosen.name, open_page if into else None))
     except (Fault, OSError) as error:
         said = texts.of(error.phrase) if isinstance(error, Fault) else error.strerror or str(error)
-        print(safe(said), file=sys.stderr)
+        show(said, sys.stderr)
         return Exit.FAILED
-    print(texts.say("servers.logged_in" if into else "servers.logged_out", name=safe(chosen.name)))
+    show(texts.say("servers.logged_in" if into else "servers.logged_out", name=chosen.name))
     return Exit.ANSWERED
 
 
@@ -122,7 +120,7 @@ def _add(chosen: argparse.Namespace, settings: Settings) -> int:
     if is_in_user_file(settings.home, place):
         raise UsageError("servers.there_already", name=chosen.name, file=str(settings.home / "config.json"))
     file = set_in_user_file(settings.home, place, kept)
-    print(settings.texts.say("servers.added", name=safe(chosen.name), file=safe(str(file))))
+    show(settings.texts.say("servers.added", name=chosen.name, file=file))
     return Exit.ANSWERED
 
 
@@ -132,7 +130,7 @@ def _remove(name: str, settings: Settings) -> int:
     if not unset_in_user_file(settings.home, ("mcp", "servers", name)):
         file = settings.home / "config.json"
         raise UsageError("servers.not_yours", name=name, file=str(file))
-    print(settings.texts.say("servers.removed", name=safe(name)))
+    show(settings.texts.say("servers.removed", name=name))
     return Exit.ANSWERED
 
 

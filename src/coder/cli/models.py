@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 
 from coder.cli.common import columns, parser_for, settings_from
-from coder.cli.errors import Exit, fitted
+from coder.cli.errors import Exit
+from coder.cli.streams import show, show_json
 from coder.config import shown
 from coder.config.list_prices import READ
 from coder.config.models import context_window_of, dialect_of, sees_images, window_for
@@ -18,7 +18,6 @@ from coder.config.provider import KNOWN, Provider, resolve_provider, wire_of
 from coder.config.schema import Config, Price, price_of
 from coder.engine.setup import Settings, listed_models, provider_of
 from coder.model.base import ModelError
-from coder.terminal.render.sanitize import safe, safe_json
 
 _REACH_SECONDS = 5
 
@@ -51,10 +50,10 @@ def run(arguments: list[str]) -> int:
     rows += [_row(settings, other, other.model, False) for other in _others(provider, options.environ)]
     if "--json" in arguments:
         found: dict[str, Any] = {"models": rows, **({"problem": problem} if problem else {})}
-        print(safe_json(msgspec.json.encode(found)).decode("utf-8"))
+        show_json(found)
         return Exit.ANSWERED
     for line in (*_table(rows, settings), *([problem] if problem else [])):
-        print(fitted(safe(line), sys.stdout))
+        show(line, fit=True)
     return Exit.ANSWERED
 
 

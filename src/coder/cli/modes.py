@@ -11,11 +11,12 @@ import msgspec
 
 from coder.cli.common import columns, parser_for, settings_from
 from coder.cli.errors import Exit, UsageError
+from coder.cli.streams import show, show_json
 from coder.engine.setup import Settings, built_in_commands
 from coder.modes.catalogue import BUILT_IN, Catalogue
 from coder.modes.discover import places
 from coder.protocol.modes import ModeDefinition
-from coder.terminal.render.sanitize import safe, safe_json
+from coder.terminal.render.sanitize import safe
 from coder.texts import Fault, Texts
 
 
@@ -46,7 +47,7 @@ def run(arguments: list[str]) -> int:
     definitions = Catalogue(where, built_in_commands(prompts=False)).definitions
     if chosen.json:
         for definition in definitions:
-            print(safe_json(msgspec.json.encode(definition, enc_hook=settings.texts.of)).decode("utf-8"))
+            show_json(msgspec.json.encode(definition, enc_hook=settings.texts.of))
         return Exit.ANSWERED
     _print(definitions, settings)
     return Exit.ANSWERED
@@ -55,7 +56,7 @@ def run(arguments: list[str]) -> int:
 def _print(definitions: list[ModeDefinition], settings: Settings) -> None:
     texts = settings.texts
     if not definitions:
-        print(texts.say("modes.list_none", home=safe(str(settings.home))))
+        show(texts.say("modes.list_none", home=settings.home))
         return
     rows = [
         [
@@ -65,11 +66,11 @@ def _print(definitions: list[ModeDefinition], settings: Settings) -> None:
         for one in definitions
     ]
     for line, definition in zip(columns(rows), definitions, strict=True):
-        print(line)
+        show(line)
         if definition.error is not None:
-            print(f"    ✗ {safe(texts.of(definition.error.message))}")
+            show(f"    ✗ {texts.of(definition.error.message)}")
         for warning in definition.warnings:
-            print(f"    ! {safe(texts.of(warning))}")
+            show(f"    ! {texts.of(warning)}")
 
 
 def _kind(definition: ModeDefinition, texts: Texts) -> str:
@@ -106,7 +107,7 @@ def _new(chosen: argparse.Namespace, cwd: Path, settings: Settings) -> int:
     where = places(cwd, os.environ, settings.home)
     made = Catalogue(where, built_in_commands(prompts=False)).find(chosen.name.replace("/", ":"))
     command = made.definition.command if made else ""
-    print(settings.texts.say("modes.created", path=safe(str(path)), command=safe(command)))
+    show(settings.texts.say("modes.created", path=path, command=command))
     return Exit.ANSWERED
 
 
@@ -119,12 +120,12 @@ def _import(chosen: argparse.Namespace, cwd: Path, texts: Texts) -> int:
     outcomes = import_commands(source, cwd / ".coder" / "modes", texts)
     if chosen.json:
         for outcome in outcomes:
-            print(safe_json(msgspec.json.encode(outcome)).decode("utf-8"))
+            show_json(outcome)
     elif not outcomes:
-        print(texts.say("modes.import_none", directory=safe(str(source))))
+        show(texts.say("modes.import_none", directory=source))
     else:
         for outcome in outcomes:
-            print(safe(outcome.text))
+            show(outcome.text)
         counts = {state: sum(one.state == state for one in outcomes) for state in ("done", "kept", "failed")}
-        print(texts.say("modes.import_summary", **counts))
+        show(texts.say("modes.import_summary", **counts))
     return Exit.FAILED if any(one.state == "failed" for one in outcomes) else Exit.ANSWERED

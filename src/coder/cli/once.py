@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from coder.cli.errors import BY_TURN_STATUS, Exit, complain
+from coder.cli.streams import show_json
 from coder.config.provider import Provider
 from coder.context.tokens import UnknownTokenizer
 from coder.engine.engine import Engine
@@ -37,7 +38,7 @@ from coder.protocol.events import (
     Verification,
 )
 from coder.protocol.ops import Cancel, UserInput
-from coder.record.files import RecordError, encode
+from coder.record.files import RecordError
 from coder.record.log import now
 from coder.texts import Said, Texts
 
@@ -263,7 +264,7 @@ class StreamJsonOutput:
         match event:
             case Recorded(entry):
                 self._session_id = entry.session_id
-                print_json(entry)
+                show_json(entry)
             case Content(text):
                 self._print("assistant_chunk", text)
             case Thought(text):
@@ -281,7 +282,7 @@ class StreamJsonOutput:
         """An event that is not recorded, in the record's format."""
         said = self._texts.of(content)
         line: dict[str, Any] = {"ts": now(), "session_id": self._session_id, "type": kind, "content": said}
-        print_json({**line, "meta": meta} if meta else line)
+        show_json({**line, "meta": meta} if meta else line)
 
     def finish(self, status: int) -> None:
         pass
@@ -332,11 +333,4 @@ class JsonOutput:
     def finish(self, status: int) -> None:
         if self._warnings:
             self._result["warnings"] = self._warnings
-        print_json({**self._result, "exit_code": int(status)})
-
-
-def print_json(value: Any) -> None:
-    from coder.terminal.render.sanitize import safe_json
-
-    sys.stdout.buffer.write(safe_json(encode(value)) + b"\n")
-    sys.stdout.buffer.flush()
+        show_json({**self._result, "exit_code": int(status)})

@@ -9,6 +9,7 @@ import msgspec
 
 from coder.cli.common import parser_for
 from coder.cli.errors import Exit
+from coder.cli.streams import show
 from coder.protocol.events import AnyEvent
 from coder.protocol.history import HistoryEvent, StreamLine
 from coder.protocol.ops import AnyOp
@@ -24,7 +25,7 @@ def run(arguments: list[str]) -> int:
     parser = parser_for("schema", arguments)
     parser.options.add_argument("--ts", action="store_true", help=parser.say("cli.help.ts"))
     chosen = parser.parse_args(arguments)
-    print(typescript() if chosen.ts else json.dumps(protocol_schema(), indent=2, ensure_ascii=False))
+    show(typescript() if chosen.ts else json.dumps(protocol_schema(), indent=2, ensure_ascii=False))
     return Exit.ANSWERED
 
 

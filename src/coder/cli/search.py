@@ -9,16 +9,16 @@ from pathlib import Path
 
 import msgspec
 
-from coder.cli.errors import Exit, UsageError, fitted
+from coder.cli.errors import Exit, UsageError
+from coder.cli.streams import show, show_json
 from coder.engine.setup import Options, Settings
 from coder.lookback.index.search import Found, Hit, search
 from coder.lookback.index.update import Progress
 from coder.lookback.index.words import terms_of
 from coder.lookback.projects import Project, known_projects
-from coder.record.files import encode
 from coder.record.log import as_time, local_time
 from coder.record.store import SessionStore
-from coder.terminal.render.sanitize import flat, safe_json
+from coder.terminal.render.sanitize import flat
 from coder.texts import Texts
 
 _MANY = 200  # records to index that take long enough to say so
@@ -35,15 +35,15 @@ def search_sessions(options: Options, settings: Settings, chosen: argparse.Names
     if chosen.json:
         for one in found:
             row = {**msgspec.to_builtins(one), "updated_at": as_time(one.updated_at)}
-            sys.stdout.write(safe_json(encode(row)).decode("utf-8") + "\n")
+            show_json(row)
         return Exit.ANSWERED
     if not found:
-        print(say("lookback.nothing", words=flat(chosen.search)))
+        show(say("lookback.nothing", words=flat(chosen.search)))
     roots = {project.history: project.root for project in projects}
     for one in found:
-        print(_head(one, roots[one.directory] if chosen.all else ""))
+        show(_head(one, roots[one.directory] if chosen.all else ""))
         for hit in one.hits:
-            print(fitted(f"    {_label(hit, settings)} {flat(hit.line)}", sys.stdout, hang=4))
+            show(f"    {_label(hit, settings)} {flat(hit.line)}", fit=True, hang=4)
     return Exit.ANSWERED
 
 

@@ -10,10 +10,10 @@ import msgspec
 from coder.cli.args import positive
 from coder.cli.common import columns, parser_for, settings_from
 from coder.cli.errors import Exit, UsageError
-from coder.record.files import encode
+from coder.cli.streams import show, show_json
 from coder.record.log import as_time, local_time
 from coder.record.store import SessionStore
-from coder.terminal.render.sanitize import flat, safe_json
+from coder.terminal.render.sanitize import flat
 from coder.terminal.render.width import clip, plain
 
 
@@ -38,10 +38,10 @@ def run(arguments: list[str]) -> int:
         for info in infos:
             # Times in the record's format.
             row = {**msgspec.structs.asdict(info), "updated_at": as_time(info.updated_at)}
-            sys.stdout.write(safe_json(encode(row)).decode("utf-8") + "\n")
+            show_json(row)
         return Exit.ANSWERED
     if not infos:
-        print(settings.texts.say("session.none"))
+        show(settings.texts.say("session.none"))
         return Exit.ANSWERED
     say = settings.texts.say
     rows = []
@@ -56,7 +56,7 @@ def run(arguments: list[str]) -> int:
     if headed:
         width = shutil.get_terminal_size().columns
         lines = [plain(clip([("", line)], width)) for line in lines]
-    print("\n".join(lines))
+    show("\n".join(lines))
     if len(found) > len(infos):
-        print(say("cli.sessions.more"), file=sys.stderr)
+        show(say("cli.sessions.more"), sys.stderr)
     return Exit.ANSWERED

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 
 import msgspec
@@ -10,13 +9,13 @@ import msgspec
 from coder.cli.args import Say
 from coder.cli.common import parser_for, session_named, settings_from
 from coder.cli.errors import Exit
+from coder.cli.streams import show, show_json
 from coder.protocol import entries
 from coder.protocol.history import HistoryEvent
-from coder.record.files import encode
 from coder.record.rewound import marked_log
 from coder.record.store import SessionStore
 from coder.terminal.render.recorded import call_argument
-from coder.terminal.render.sanitize import flat, safe, safe_json
+from coder.terminal.render.sanitize import flat, safe
 from coder.texts import shortened
 from coder.tools.registry import built_in_tools
 from coder.view.html.events import undo_line
@@ -39,12 +38,12 @@ def run(arguments: list[str]) -> int:
     calls: dict[str, str] = {}
     for event, current in marked_log(path):
         if chosen.json:
-            sys.stdout.write(safe_json(encode(event)).decode("utf-8") + "\n")
+            show_json(event)
             continue
         say = settings.texts.say
         for text in (*lines_of(event, say, root, calls, current=current), *_images(event, images, say)):
             for line in text.split("\n"):
-                print(line if current or not line else _REWOUND + line)
+                show(line if current or not line else _REWOUND + line)
     return Exit.ANSWERED
 
 

@@ -15,10 +15,10 @@ from coder.cli.args import positive
 from coder.cli.common import columns, parser_for, settings_from
 from coder.cli.errors import Exit
 from coder.cli.search import indexing_shown, projects_of
+from coder.cli.streams import show, show_json
 from coder.lookback.facts import ModelFacts
 from coder.lookback.stats import Figures, Stats, collect
-from coder.record.files import encode
-from coder.terminal.render.sanitize import flat, safe_json
+from coder.terminal.render.sanitize import flat
 from coder.terminal.render.width import text_width
 from coder.texts import Texts
 
@@ -44,15 +44,15 @@ def run(arguments: list[str]) -> int:
     stats = collect(settings.home, directories, since, indexing_shown(settings.texts))
     roots = {project.history: project.root for project in projects}
     if chosen.json:
-        sys.stdout.write(safe_json(encode(_as_json(stats, roots))).decode("utf-8") + "\n")
+        show_json(_as_json(stats, roots))
         return Exit.ANSWERED
     if not stats.total.sessions:
         key = "stats.none_lately" if chosen.days else "stats.none"
-        print(settings.texts.say(key, n=chosen.days))
+        show(settings.texts.say(key, n=chosen.days))
         return Exit.ANSWERED
     width = shutil.get_terminal_size().columns
     for line in _Page(settings.texts, width).lines(stats, roots if chosen.all else {}):
-        print(line.rstrip())
+        show(line.rstrip())
     return Exit.ANSWERED
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from coder.cli.common import parser_for, session_named, settings_from
 from coder.cli.errors import Exit
+from coder.cli.streams import show
 from coder.config import shown
 from coder.config.trust import TrustStore, whole_value
 from coder.engine.modes import mode_commands
@@ -28,24 +29,24 @@ def run(arguments: list[str]) -> int:
     store = TrustStore(settings.home)
     if chosen.revoke:
         store.revoke(options.cwd)
-        print(say("trust.revoked", directory=safe(str(options.cwd))))
+        show(say("trust.revoked", directory=options.cwd))
         return Exit.ANSWERED
     catalogue = Catalogue(places(options.cwd, options.environ, settings.home))
     relevant = {**settings.loaded.relevant, **mode_commands(catalogue)}
     if not relevant:
-        print(say("trust.nothing"))
+        show(say("trust.nothing"))
         return Exit.ANSWERED
     status = store.status(options.cwd, relevant)
     difference = store.difference(options.cwd, relevant, whole=True)
     store.trust(options.cwd, relevant)
     directory = safe(str(options.cwd))
     if status == "changed":
-        print(say("trust.changed_question", directory=directory))
+        show(say("trust.changed_question", directory=directory))
         for line in difference.lines(settings.texts):
-            print(f"  {visible(line).text}")
-    print(say("trust.unchanged" if status == "trusted" else "trust.done", directory=directory))
+            show(f"  {visible(line).text}")
+    show(say("trust.unchanged" if status == "trusted" else "trust.done", directory=directory))
     for key, value in sorted(relevant.items()):
-        print(f"  {visible(f'{shown(key)} = {whole_value(value)}').text}")
+        show(f"  {visible(f'{shown(key)} = {whole_value(value)}').text}")
     return Exit.ANSWERED
 
 
@@ -54,9 +55,9 @@ def _believe(options: Options, settings: Settings, name: str) -> int:
     records = SessionStore(options.cwd, options.log_dir)
     session_id = session_named(records, name)
     if is_trusted(settings.home, records, session_id):
-        print(settings.texts.say("record.yours_already", id=flat(session_id)))
+        show(settings.texts.say("record.yours_already", id=flat(session_id)))
         return Exit.ANSWERED
     accept(settings.home, records, session_id)
     title = flat(records.title(session_id)) or "-"
-    print(settings.texts.say("record.accepted", id=flat(session_id), title=title))
+    show(settings.texts.say("record.accepted", id=flat(session_id), title=title))
     return Exit.ANSWERED

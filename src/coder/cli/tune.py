@@ -12,6 +12,7 @@ import msgspec
 from coder.cli.args import positive
 from coder.cli.common import columns, parser_for, settings_from
 from coder.cli.errors import Exit, UsageError, complain
+from coder.cli.streams import show, show_json
 from coder.cli.tuning.run import Named, Outcome, run_task
 from coder.cli.tuning.tasks import TASKS, Task
 from coder.config.provider import Provider
@@ -21,7 +22,6 @@ from coder.engine.setup import Options, Settings, model_in, provider_of, with_mo
 from coder.model.base import ChatModel, ModelError
 from coder.model.probe import probe_window
 from coder.terminal.ask.question import ask_at_start
-from coder.terminal.render.sanitize import safe
 from coder.texts import Texts
 
 SMALL_WINDOW = 32_768  # tokens; a window up to this is kept with what suits the model
@@ -88,7 +88,7 @@ async def _tune(
     except ModelError as error:
         complain(error.text(settings.texts))
         return Exit.FAILED
-    _progress(say("cli.tune.begin", model=safe(provider.model), n=len(tasks), ways=len(variants)))
+    _progress(say("cli.tune.begin", model=provider.model, n=len(tasks), ways=len(variants)))
     try:
         sums = [
             await _tried(variant, tasks, provider, options, settings, chosen.seconds) for variant in variants
@@ -100,17 +100,17 @@ async def _tune(
     window = await probe_window(provider.base_url, provider.model)
     if chosen.json:
         told = {"model": provider.model, "window": window, "best": best.variant, "ways": sums}
-        print(msgspec.json.encode(told).decode())
+        show_json(told)
     else:
-        print("\n".join(_table(sums, settings.texts)))
+        show("\n".join(_table(sums, settings.texts)))
     if not best.done:
-        print(say("cli.tune.nothing", model=safe(provider.model)), file=sys.stderr)
+        show(say("cli.tune.nothing", model=provider.model), sys.stderr)
         return Exit.FAILED
-    print(say("cli.tune.suits", model=safe(provider.model), way=best.variant), file=sys.stderr)
+    show(say("cli.tune.suits", model=provider.model, way=best.variant), sys.stderr)
     if chosen.yes or (sys.stdin.isatty() and ask_at_start(say("cli.tune.keep"), settings.texts)):
         variant = next(one for one in variants if one.name == best.variant)
         file = set_in_user_file(settings.home, ("provider", "models", provider.model), _kept(variant, window))
-        print(say("cli.tune.kept", file=safe(str(file))), file=sys.stderr)
+        show(say("cli.tune.kept", file=file), sys.stderr)
     return Exit.ANSWERED
 
 
@@ -156,7 +156,7 @@ async def _tried(
 
 def _line(variant: Variant, at: int, total: int, outcome: Outcome, texts: Texts) -> str:
     mark = texts.say("cli.tune.done" if outcome.done else "cli.tune.failed")
-    tail = f" ({safe(outcome.why)})" if outcome.why else ""
+    tail = f" ({outcome.why})" if outcome.why else ""
     return f"{variant.name}  {at}/{total}  {outcome.task}  {mark}  {outcome.seconds:.1f} s{tail}"
 
 
@@ -195,4 +195,4 @@ def _table(sums: Sequence[Sum], texts: Texts) -> list[str]:
 
 
 def _progress(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    show(text, sys.stderr)

@@ -10,6 +10,7 @@ from coder.cli.args import positive
 from coder.cli.common import parser_for, session_named, settings_from
 from coder.cli.errors import Exit, UsageError
 from coder.cli.search import projects_of
+from coder.cli.streams import show
 from coder.process.own_process import heard
 from coder.process.programs import open_browser
 from coder.record.store import SessionStore
@@ -38,7 +39,7 @@ def run(arguments: list[str]) -> int:
     for number in heard():
         signal.signal(number, signal.default_int_handler)
     with server, contextlib.suppress(KeyboardInterrupt):  # Ctrl+C is how it ends
-        print(settings.texts.say("viewer.serving", url=server.url(session)), flush=True)
+        show(settings.texts.say("viewer.serving", url=server.url(session)))
         if not chosen.no_browser and sys.stdout.isatty():
             open_browser(server.one_time_url(session), options.environ, options.cwd)
         server.serve_forever(poll_interval=0.2)
