@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from box import Box, available, bwrap, level_of
@@ -113,6 +114,19 @@ def test_the_answer_is_kept_until_something_changes(tmp_path: Path, monkeypatch:
     (tmp_path / "sandbox.json").write_text("{torn", encoding="utf-8")
     probe(tmp_path, path)
     assert len(runs.read_text().splitlines()) == 4 * count
+
+
+@pytest.mark.parametrize(("backend", "rung"), [("bubblewrap", "bwrap"), ("landlock", "landlock")])
+def test_the_backend_can_be_chosen(
+    tmp_path: Path, backend: Literal["bubblewrap", "landlock"], rung: str
+) -> None:
+    level = probe(tmp_path, backend=backend)
+    assert level.rung == (rung if rung in RUNGS else "none")
+    assert probe(tmp_path).rung == (RUNGS[0] if RUNGS else "none")
+
+
+def test_without_the_chosen_backend_there_is_none(tmp_path: Path, only_the_system_s: None) -> None:
+    assert probe(tmp_path, str(tmp_path), backend="bubblewrap").rung == "none"
 
 
 def test_no_probe_leftovers(tmp_path: Path) -> None:

@@ -235,9 +235,11 @@ class Attempt:
         options = self._options()
         self._read = read_settings(options)
         self._provider = provider_of(options, self._read)
-        if self._read.loaded.config.sandbox.mode != "off":
-            self._level = probe(self._own, self._environ.get("PATH"), self._workspace.root)
-            if self._level.rung == "none" and self._read.loaded.config.sandbox.mode == "require":
+        sandbox = self._read.loaded.config.sandbox
+        if sandbox.mode != "off":
+            path = self._environ.get("PATH")
+            self._level = probe(self._own, path, self._workspace.root, sandbox.backend)
+            if self._level.rung == "none" and sandbox.mode == "require":
                 raise ConfigError("sandbox.required", reason=self._level.reason or "-")
 
     # the person's own commands, and git

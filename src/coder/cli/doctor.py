@@ -80,7 +80,8 @@ def _checks(
     for name in ("git", "bash"):
         found = find_program(name, options.environ.get("PATH"), options.cwd)
         yield name, bool(found), found or say("doctor.missing", name=name)
-    level = probe(settings.home, options.environ.get("PATH"), options.cwd)
+    backend = settings.loaded.config.sandbox.backend
+    level = probe(settings.home, options.environ.get("PATH"), options.cwd, backend)
     yield "sandbox", level.rung != "none", level.describe().text(settings.texts)
     if layers := layers_in_use(state_directory(settings.home)):
         size = sum(one.bytes for one in layers) / 1_000_000

@@ -28,7 +28,8 @@ def run(arguments: list[str]) -> int:
     options, settings = settings_from(chosen)
     config = settings.loaded.config
     permission = config.permission
-    level = None if config.sandbox.mode == "off" else probe(settings.home, workspace=options.cwd)
+    on = config.sandbox.mode != "off"
+    level = probe(settings.home, workspace=options.cwd, backend=config.sandbox.backend) if on else None
     found = explain(
         chosen.line,
         options.cwd,

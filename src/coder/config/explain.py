@@ -30,6 +30,7 @@ _CHOICES: Final = {
         schema.NextSpeaker,
         schema.Preset,
         schema.SandboxMode,
+        schema.SandboxBackend,
         schema.Theme,
         schema.Transport,
     )

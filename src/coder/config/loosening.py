@@ -186,6 +186,10 @@ def _looser_preset(mine: Preset, theirs: Preset) -> bool:
     return _PRESETS.index(theirs) > _PRESETS.index(mine)
 
 
+def _weaker_backend(mine: str, theirs: str) -> bool:
+    return theirs != mine and theirs != "bubblewrap"
+
+
 def _weaker_sandbox(mine: str, theirs: str) -> bool:
     return _SANDBOX.index(theirs) > _SANDBOX.index(mine)
 
@@ -223,6 +227,7 @@ _RULES: Final[tuple[tuple[str, str, Reason, Callable[[Any, Any], bool]], ...]] =
     ("safety", "command_timeout_ms", "loosens", _raises),
     ("safety", "output_limit_bytes", "loosens", _raises),
     ("sandbox", "mode", "loosens", _weaker_sandbox),
+    ("sandbox", "backend", "loosens", _weaker_backend),
     ("sandbox", "network", "loosens", _becomes_true),
     ("sandbox", "writable", "loosens", _adds),
     ("workflow", "auto_verify_after_edit", "starts", _becomes_true),

@@ -27,6 +27,7 @@ PRESETS: Final[tuple[Preset, ...]] = get_args(Preset)
 OperatingMode = Literal["plan", "default", "auto-edit", "yolo"]
 OPERATING_MODES: Final[tuple[OperatingMode, ...]] = get_args(OperatingMode)
 SandboxMode = Literal["auto", "require", "off"]
+SandboxBackend = Literal["auto", "bubblewrap", "landlock"]
 Theme = Literal["auto", "dark", "light", "none"]
 if TYPE_CHECKING:
     Lang = str
@@ -151,9 +152,11 @@ class SafetySection(Section, frozen=True):
 
 
 class SandboxSection(Section, frozen=True):
-    """`auto`: as strong as this machine allows; `require`: refuse to run without; `off`: none."""
+    """`auto`: as strong as this machine allows; `require`: refuse to run without; `off`: none. `backend`: use
+    this one or none. `writable`: further directories that commands may write."""
 
     mode: SandboxMode = "auto"
+    backend: SandboxBackend = "auto"
     network: bool = True
     writable: list[str] = []
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from coder.config.models import tokenizer_of, window_for
-from coder.config.schema import Config, OperatingMode, Preset
+from coder.config.schema import Config, OperatingMode, Preset, SandboxBackend
 from coder.context.memory import Memory
 from coder.context.skills import Skills
 from coder.context.tokens import TokenCounter
@@ -121,8 +121,10 @@ class Capabilities(msgspec.Struct, frozen=True):
 class SandboxProbe:
     """The sandbox that works here: found by the first command that wants one, told of once per machine."""
 
-    def __init__(self, place: Place, emit: Callable[[AnyEvent], None]) -> None:
-        self._place, self._emit = place, emit
+    def __init__(
+        self, place: Place, emit: Callable[[AnyEvent], None], backend: SandboxBackend = "auto"
+    ) -> None:
+        self._place, self._emit, self._backend = place, emit, backend
         self._finding = asyncio.Lock()
         self.level: SandboxLevel | None = None
         self.confirmed = False  # a person agreed to yolo without a sandbox
@@ -132,7 +134,7 @@ class SandboxProbe:
             if self.level is None:
                 from coder.engine.isolation import found_sandbox
 
-                self.level = await found_sandbox(self._place, self._emit)
+                self.level = await found_sandbox(self._place, self._emit, self._backend)
         return self.level
 
     async def tell_if_none(self) -> None:
@@ -140,7 +142,8 @@ class SandboxProbe:
         from coder.policy.sandbox.probe import kept
 
         place = self._place
-        known = await asyncio.to_thread(kept, place.home, place.environment.get("PATH"), place.workspace.root)
+        path = place.environment.get("PATH")
+        known = await asyncio.to_thread(kept, place.home, path, place.workspace.root, self._backend)
         if known is not None and known.rung == "none":
             await self.find()
 

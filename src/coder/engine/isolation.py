@@ -31,6 +31,7 @@ from coder.texts import Phrase
 from coder.tools.base import Approved, Tool, ToolContext, ToolResult, failed
 
 if TYPE_CHECKING:
+    from coder.config.schema import SandboxBackend
     from coder.policy.sandbox.grants import Grants
     from coder.policy.shell.verdict import ShellVerdict
 
@@ -385,10 +386,13 @@ async def _sandbox(session: Session, *, read_only: bool = False) -> Sandbox | Ph
     return session.sandboxes[plan]
 
 
-async def found_sandbox(place: Place, emit: Callable[[AnyEvent], None]) -> SandboxLevel:
+async def found_sandbox(
+    place: Place, emit: Callable[[AnyEvent], None], backend: SandboxBackend = "auto"
+) -> SandboxLevel:
     """Probed once per machine and cached; described once per machine, and in every session where there is
     none."""
-    level = await asyncio.to_thread(probe, place.home, place.environment.get("PATH"), place.workspace.root)
+    path = place.environment.get("PATH")
+    level = await asyncio.to_thread(probe, place.home, path, place.workspace.root, backend)
     described = level.describe()
     if level.rung == "none":
         emit(Notice(Phrase("sandbox.first_none", reason=level.reason or "-"), "warning"))

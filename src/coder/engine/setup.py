@@ -154,7 +154,7 @@ def open_agent(
         trust_relevant=settings.loaded.relevant,
     )
     memory = Memory(root, settings.home)
-    sandbox = SandboxProbe(place, emit)
+    sandbox = SandboxProbe(place, emit, config.sandbox.backend)
     connected = _connections(config, place, sandbox, options, settings, provider, chooses=model is None)
     agent = Agent(
         config,

@@ -25,6 +25,7 @@ from coder.process.programs import HeldLine, Prepared
 from coder.texts import Phrase
 
 if TYPE_CHECKING:
+    from coder.config.schema import SandboxBackend
     from coder.policy.sandbox.repositories import Repositories, Settled
 
 Rung = Literal["bwrap", "landlock", "seatbelt", "none"]
@@ -85,11 +86,16 @@ class SandboxLevel(msgspec.Struct, frozen=True):
         return Phrase(f"sandbox.level.{self.rung}", program=self.program)
 
 
-def probe(cache_dir: Path, path: str | None = None, workspace: Path | str = "/nonexistent") -> SandboxLevel:
-    """The strongest rung that works here, cached in `cache_dir` ($CODER_HOME)."""
+def probe(
+    cache_dir: Path,
+    path: str | None = None,
+    workspace: Path | str = "/nonexistent",
+    backend: SandboxBackend = "auto",
+) -> SandboxLevel:
+    """The strongest backend that works here, or the chosen one; cached in `cache_dir` ($CODER_HOME)."""
     from coder.policy.sandbox.probe import probe as find
 
-    return find(cache_dir, path, workspace)
+    return find(cache_dir, path, workspace, backend)
 
 
 class Sandbox:

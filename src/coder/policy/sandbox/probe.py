@@ -11,6 +11,7 @@ import shutil
 import stat
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -22,6 +23,9 @@ from coder.policy.sandbox.seatbelt import PROGRAM
 from coder.policy.scratch import state_directory
 from coder.policy.secrets.home import HOME_SECRETS
 from coder.process.programs import DEVNULL, PIPE, Runs, TimeoutExpired, start
+
+if TYPE_CHECKING:
+    from coder.config.schema import SandboxBackend
 
 _FILE = "sandbox.json"
 _SECONDS = 10
@@ -46,26 +50,34 @@ class _Cached(msgspec.Struct, frozen=True):
     level: SandboxLevel
 
 
-def probe(cache_dir: Path, path: str | None = None, workspace: Path | str = "/nonexistent") -> SandboxLevel:
-    """The strongest rung that works here. `cache_dir`: $CODER_HOME. `path`: where to find `bwrap`, never
-    in the workspace.
+def probe(
+    cache_dir: Path,
+    path: str | None = None,
+    workspace: Path | str = "/nonexistent",
+    backend: SandboxBackend = "auto",
+) -> SandboxLevel:
+    """The strongest backend that works here, or the chosen one. `cache_dir`: $CODER_HOME. `path`: where to
+    find `bwrap`, never in the workspace.
     """
     if sys.platform != "darwin" and not sys.platform.startswith("linux"):
         return SandboxLevel(hitches=(Hitch("sandbox.why.system", {"system": sys.platform}),))
-    programs = _programs(path, workspace)
+    programs = [] if backend == "landlock" else _programs(path, workspace)
     cache_dir = state_directory(cache_dir)
-    if (known := _cached_level(cache_dir, programs)) is not None:
+    if (known := _cached_level(cache_dir, programs, backend)) is not None:
         return known
-    level = _strongest(programs, cache_dir)
+    level = _strongest(programs, cache_dir, backend)
     with contextlib.suppress(OSError):
         make_private(cache_dir)
-        write_durably(cache_dir / _FILE, msgspec.json.encode(_Cached(_key(programs), level)))
+        write_durably(cache_dir / _FILE, msgspec.json.encode(_Cached(_key(programs, backend), level)))
     return level
 
 
-def kept(cache_dir: Path, path: str | None, workspace: Path | str) -> SandboxLevel | None:
+def kept(
+    cache_dir: Path, path: str | None, workspace: Path | str, backend: SandboxBackend = "auto"
+) -> SandboxLevel | None:
     """The cached result if it is still valid, else None."""
-    return _cached_level(state_directory(cache_dir), _programs(path, workspace))
+    programs = [] if backend == "landlock" else _programs(path, workspace)
+    return _cached_level(state_directory(cache_dir), programs, backend)
 
 
 def _programs(path: str | None, workspace: Path | str) -> list[str]:
@@ -74,9 +86,9 @@ def _programs(path: str | None, workspace: Path | str) -> list[str]:
     return find_bwraps(os.environ.get("PATH", "") if path is None else path, workspace)
 
 
-def _cached_level(cache_dir: Path, programs: list[str]) -> SandboxLevel | None:
+def _cached_level(cache_dir: Path, programs: list[str], backend: SandboxBackend) -> SandboxLevel | None:
     found = _read(cache_dir / _FILE)
-    return found.level if found is not None and found.key == _key(programs) else None
+    return found.level if found is not None and found.key == _key(programs, backend) else None
 
 
 def forget(cache_dir: Path) -> None:
@@ -84,8 +96,8 @@ def forget(cache_dir: Path) -> None:
     (cache_dir / _FILE).unlink(missing_ok=True)
 
 
-def _key(programs: list[str]) -> list[str]:
-    key = ["7", os.uname().release, os.uname().machine, str(os.getuid()), *programs]
+def _key(programs: list[str], backend: SandboxBackend) -> list[str]:
+    key = ["7", backend, os.uname().release, os.uname().machine, str(os.getuid()), *programs]
     key += [str(Path(program).stat().st_mtime_ns) for program in programs]
     for switch in _SWITCHES:
         try:
@@ -102,11 +114,11 @@ def _read(file: Path) -> _Cached | None:
         return None
 
 
-def _strongest(programs: list[str], cache_dir: Path) -> SandboxLevel:
+def _strongest(programs: list[str], cache_dir: Path, backend: SandboxBackend) -> SandboxLevel:
     if sys.platform == "darwin":
         return _seatbelt(programs[0] if programs else None, cache_dir)
     hitches: tuple[Hitch, ...] = ()
-    if not programs:
+    if not programs and backend != "landlock":
         hitches = (Hitch("sandbox.why.missing", {"name": "bwrap"}),)
     working: SandboxLevel | None = None
     for program in programs:
@@ -118,6 +130,8 @@ def _strongest(programs: list[str], cache_dir: Path) -> SandboxLevel:
         hitches = hitches or level.hitches
     if working is not None:
         return working
+    if backend == "bubblewrap":
+        return SandboxLevel("none", hitches=hitches)
     from coder.policy.sandbox.launch import SCOPES_FROM, landlock_abi
 
     level = SandboxLevel("landlock", hitches=hitches, scopes=landlock_abi() >= SCOPES_FROM)
