@@ -48,7 +48,13 @@ MAY: dict[str, tuple[str, ...]] = {
     ),
     "files of the system or of our own package": (
         *("batch/nursery.py", "batch/page.py", "cli/streams.py", "engine/setup.py", "process/child.py"),
-        *("process/own_process.py", "servers/stdio.py", "terminal/render/sanitize.py", "view/export.py"),
+        *(
+            "config/installed.py",
+            "process/own_process.py",
+            "servers/stdio.py",
+            "terminal/render/sanitize.py",
+            "view/export.py",
+        ),
         *("view/server.py", "policy/sandbox/mounts.py", "policy/sandbox/connect.py"),
         *("policy/sandbox/seatbelt.py", "process/programs.py"),
     ),

@@ -12,6 +12,7 @@ import pytest
 
 from batch.batch_kit import Batch, make_repository
 from coder.batch.tasks import BatchError, Task, TaskFile, read_matrix
+from coder.config.installed import install_line
 from kit import ScriptedServer
 from kit.driving import Project
 
@@ -135,6 +136,6 @@ def test_an_engine_that_is_not_there_is_said_and_nothing_starts(project: Project
     with ScriptedServer([{"text": "done"}]) as server:
         done = batch.run(server.url, "--engine", "ray")
         assert (done.returncode, server.chats) == (2, [])
-        assert "-m pip install 'coder[ray]'" in done.stderr
+        assert install_line("ray") in done.stderr
         assert batch.run(server.url, "--address", "auto").returncode == 2  # belongs to --engine ray
         assert batch.run(server.url, "--engine", "local").returncode == 0

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from coder.config.installed import install_line
 from coder.engine.telemetry import Telemetry, endpoint_of, telemetry_for
 from kit import ScriptedServer
 from kit.calls import call
@@ -171,7 +172,7 @@ def test_without_the_extra_or_with_another_protocol_it_is_said(
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
     told = telemetry_for({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"})
     assert not isinstance(told, Telemetry)
-    assert f"{sys.executable} -m pip install 'coder[otel]'" in str(told)
+    assert install_line("otel") in str(told)
 
 
 @pytest.mark.parametrize(

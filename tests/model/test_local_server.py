@@ -6,13 +6,13 @@ import asyncio
 import json
 import os
 import signal
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from coder.config.installed import install_line
 from coder.config.models import FILE, dialect_of, tokenizer_of, window_for
 from coder.config.provider import Provider, resolve_provider, wire_of
 from coder.config.schema import Config, ProviderSection
@@ -108,7 +108,7 @@ def test_the_child_ends_with_coder(
 @pytest.mark.parametrize(
     ("told", "sentence"),
     [
-        ({"missing": True}, f"{sys.executable} -m pip install 'coder[local]'"),
+        ({"missing": True}, install_line("local")),
         ({"fails": "unknown architecture"}, "could not be loaded: unknown architecture"),
     ],
 )

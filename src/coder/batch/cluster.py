@@ -10,9 +10,7 @@ import contextlib
 import logging
 import re
 import socket
-import sys
 import time
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +23,7 @@ from coder.batch.limits import Limits
 from coder.batch.mirror import CheckoutError, Killed, bundle_of
 from coder.batch.nursery import Nursery
 from coder.batch.tasks import BatchError, Task, is_url
+from coder.config.installed import install_line, requirements
 
 _CAPACITY_EVERY = 5.0  # seconds between looks at how large the cluster is
 _OVER_EVERY = 0.5  # seconds between looks for attempts that Ray has lost
@@ -76,7 +75,7 @@ class RayEngine:
 
     def _packages_needed(self) -> list[str]:
         """What some node lacks of coder's dependencies, asked of every node."""
-        required = [line for line in metadata.requires("coder") or () if "extra ==" not in line]
+        required = requirements()
 
         # Nested, so that it is shipped by value: a node that lacks packages cannot import this module.
         def lacking(lines: list[str]) -> list[str]:
@@ -234,7 +233,7 @@ def _connected(address: str) -> Any:
     try:
         import ray
     except ImportError:
-        raise BatchError("batch.no_ray", python=sys.executable) from None
+        raise BatchError("batch.no_ray", line=install_line("ray")) from None
     import coder
 
     _reach(address)

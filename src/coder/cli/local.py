@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from coder.cli.common import parser_for, settings_from
 from coder.cli.errors import Exit
 from coder.cli.streams import show
+from coder.config.installed import install_line
 from coder.config.models import gguf_of, is_fetched
 from coder.model.local.fetch import QWEN
 from coder.terminal.ask.question import ask_at_start
@@ -24,7 +25,7 @@ def run(arguments: list[str]) -> int:
     if not fetched:
         show(about(QWEN, settings.texts), fit=True)
     if not served:  # said before the download, not after it
-        show(say("local.no_server", python=sys.executable), sys.stderr, fit=True)
+        show(say("local.no_server", line=install_line("local")), sys.stderr, fit=True)
     if not fetched:
         if not chosen.yes and not (sys.stdin.isatty() and ask_at_start(say("local.ask"), settings.texts)):
             if not sys.stdin.isatty():

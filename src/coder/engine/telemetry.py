@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import sys
 import threading
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
@@ -61,7 +60,9 @@ def telemetry_for(environ: Mapping[str, str]) -> Telemetry | Phrase:
     try:
         return Telemetry(environ)
     except ImportError:
-        return Phrase("servers.otel_missing", python=sys.executable)
+        from coder.config.installed import install_line  # loads `importlib.metadata`
+
+        return Phrase("servers.otel_missing", line=install_line("otel"))
     except Exception as error:  # a header or an address that the SDK does not take
         return Phrase("servers.otel_failed", why=f"{type(error).__name__}: {error}")
 

@@ -122,7 +122,9 @@ class LocalServer:
         except msgspec.DecodeError:
             told = {}
         if told.get("fault") == "missing":
-            raise ModelError(Phrase("fault.local_missing", python=sys.executable), kind="unreachable")
+            from coder.config.installed import install_line  # loads `importlib.metadata`
+
+            raise ModelError(Phrase("fault.local_missing", line=install_line("local")), kind="unreachable")
         self.url = told.get("url", "")
         if not self.url:
             last = self._log.decode("utf-8", errors="replace").strip().rpartition("\n")[2]

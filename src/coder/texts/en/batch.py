@@ -42,7 +42,7 @@ TEXTS: dict[str, str] = {
     "with --resume goes on with the file as it is now.",
     "batch.home_too_large": "Every task takes a copy of your modes and skills along; with {directory} these "
     "are more than {limit} MB. Move out of there what tasks do not need.",
-    "batch.no_ray": "--engine ray needs Ray: {python} -m pip install 'coder[ray]'",
+    "batch.no_ray": "--engine ray needs Ray: {line}",
     "batch.ray_only": "--address, --task-cpus and --task-memory belong to --engine ray.",
     "batch.address": "--address {address}: write auto, HOST:PORT or ray://HOST:PORT.",
     "batch.no_cluster": "There is no Ray cluster at {address}: {why}",

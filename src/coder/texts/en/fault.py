@@ -87,9 +87,7 @@ TEXTS: dict[str, str] = {
     "fault.words": "{words}",
     "fault.local_failed": "The model {file} could not be loaded: {why}",
     "fault.local_late": "The model {file} was not loaded within {seconds} s.",
-    "fault.local_missing": (
-        "What serves local models is not installed: {python} -m pip install 'coder[local]'"
-    ),
+    "fault.local_missing": ("What serves local models is not installed: {line}"),
     "fault.local_no_file": "There is no file {file}. Give --model local:PATH the path of a GGUF file.",
     "fault.local_no_gguf": "{file} is not a GGUF file.",
     "fault.local_unfetched": "There is no local model here yet: `coder local` fetches one.",

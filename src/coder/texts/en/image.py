@@ -6,7 +6,7 @@ TEXTS: dict[str, str] = {
     "image.broken": "{name} is truncated or damaged: it is no whole image.",
     "image.dropped": "The oldest images are left out of the request: it has room for {megabytes} MB of them.",
     "image.needs_pillow": "{name} must be made smaller or converted before a model can see it; "
-    "{python} -m pip install 'coder[images]' brings what that takes.",
+    "{line} brings what that takes.",
     "image.not_one": "{name} is no image that a model can be shown (PNG, JPEG, GIF, WebP or BMP).",
     "image.not_sent": "{model} cannot see images: not sent: {names}.",
     "image.older_not_sent": "{model} cannot see images: those of this conversation are not sent to it.",

@@ -8,7 +8,7 @@ TEXTS: dict[str, str] = {
     "local.damaged": "The package {package} is not what it should be ({why}); it was not kept. Try again.",
     "local.no_pip": "pip is missing here, which downloads the packages: {python} -m ensurepip",
     "local.no_room": "{directory} has {free} MB free, and {need} MB are needed.",
-    "local.no_server": "What serves it is not installed yet: {python} -m pip install 'coder[local]'",
+    "local.no_server": "What serves it is not installed yet: {line}",
     "local.pip_failed": (
         "pip could not download {package}: {why}. What has come is kept; run it again to go on."
     ),

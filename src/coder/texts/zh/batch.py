@@ -38,7 +38,7 @@ TEXTS: dict[str, str] = {
     "batch.changed": "{file} 在任务运行期间被修改，批处理因此停止；同一命令加 --resume 会按现在的文件继续。",
     "batch.home_too_large": "每个任务都会带上你的模式和技能的副本；"
     "加上 {directory} 后它们已超过 {limit} MB。请把任务不需要的内容移出。",
-    "batch.no_ray": "--engine ray 需要 Ray：{python} -m pip install 'coder[ray]'",
+    "batch.no_ray": "--engine ray 需要 Ray：{line}",
     "batch.ray_only": "--address、--task-cpus 和 --task-memory 只用于 --engine ray。",
     "batch.address": "--address {address}：请写 auto、HOST:PORT 或 ray://HOST:PORT。",
     "batch.no_cluster": "{address} 处没有 Ray 集群：{why}",

@@ -85,7 +85,7 @@ TEXTS: dict[str, str] = {
     "fault.words": "{words}",
     "fault.local_failed": "无法加载模型 {file}：{why}",
     "fault.local_late": "模型 {file} 在 {seconds} 秒内没有加载完。",
-    "fault.local_missing": "没有安装运行本地模型的程序：{python} -m pip install 'coder[local]'",
+    "fault.local_missing": "没有安装运行本地模型的程序：{line}",
     "fault.local_no_file": "没有文件 {file}。请用 --model local:PATH 给出 GGUF 文件的路径。",
     "fault.local_no_gguf": "{file} 不是 GGUF 文件。",
     "fault.local_unfetched": "这里还没有本地模型：`coder local` 会下载一个。",

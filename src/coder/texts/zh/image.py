@@ -5,8 +5,7 @@ from __future__ import annotations
 TEXTS: dict[str, str] = {
     "image.broken": "{name} 被截断或已损坏，不是完整的图片。",
     "image.dropped": "请求中省略了最早的图片：一次请求最多容纳 {megabytes} MB 图片。",
-    "image.needs_pillow": "{name} 需要先缩小或转换，模型才能看到；"
-    "{python} -m pip install 'coder[images]' 会装上所需的组件。",
+    "image.needs_pillow": "{name} 需要先缩小或转换，模型才能看到；{line} 会装上所需的组件。",
     "image.not_one": "{name} 不是模型能看的图片（PNG、JPEG、GIF、WebP 或 BMP）。",
     "image.not_sent": "{model} 看不了图片，未发送：{names}。",
     "image.older_not_sent": "{model} 看不了图片：不会把本次对话中的图片发给它。",

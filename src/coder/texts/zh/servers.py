@@ -54,10 +54,7 @@ TEXTS: dict[str, str] = {
     "servers.no_server": "没有名为 {name} 的 MCP 服务器；现有：{names}。",
     "servers.usage": "用法：/mcp [restart 名称]",
     "servers.otel_failed": "无法设置 OpenTelemetry，因此不会发送任何内容：{why}",
-    "servers.otel_missing": (
-        "已设置 OTEL_EXPORTER_OTLP_ENDPOINT，但不会发送任何内容：发送 span 需要 "
-        "{python} -m pip install 'coder[otel]'"
-    ),
+    "servers.otel_missing": ("已设置 OTEL_EXPORTER_OTLP_ENDPOINT，但不会发送任何内容：发送 span 需要 {line}"),
     "servers.otel_protocol": (
         "OTEL_EXPORTER_OTLP_PROTOCOL 为 {protocol}，但 span 只能通过 http/protobuf 发送；不会发送任何内容。"
     ),

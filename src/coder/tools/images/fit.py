@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import io
 import os
-import sys
 import threading
 import warnings
 from base64 import b64decode, b64encode
@@ -64,7 +63,9 @@ def fitted(data: bytes, name: str = "") -> Image:
         import PIL.Image
     except ImportError:
         if picture.media_type == "image/bmp" or len(data) > MAX_BYTES or _side(picture) > MAX_SIDE:
-            raise Unusable("image.needs_pillow", name=name, python=sys.executable) from None
+            from coder.config.installed import install_line  # loads `importlib.metadata`
+
+            raise Unusable("image.needs_pillow", name=name, line=install_line("images")) from None
         return _image(data, picture, name)
     warnings.filterwarnings("ignore", module="PIL")  # of odd files; the terminal is not theirs
     try:

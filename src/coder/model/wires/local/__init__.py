@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import AsyncGenerator
 from importlib.util import find_spec
 from pathlib import Path
@@ -41,7 +40,9 @@ class Local:
         """Raises `ModelError` where the fetched model could not be served."""
         check_file(FETCHED, gguf_of(FETCHED, self._home))
         if find_spec("xllamacpp") is None:
-            raise ModelError(Phrase("fault.local_missing", python=sys.executable), kind="unreachable")
+            from coder.config.installed import install_line  # loads `importlib.metadata`
+
+            raise ModelError(Phrase("fault.local_missing", line=install_line("local")), kind="unreachable")
         return [FETCHED]
 
     async def close(self) -> None:
