@@ -119,7 +119,7 @@ def test_where_somebody_can_be_asked_what_is_asked_about_is_said(project: Projec
 def test_in_auto_edit_the_check_is_said_to_run_unasked(project: Project) -> None:
     project.write("pyproject.toml", "")
     message = first_request(project, mode="auto-edit")["messages"][-1]["content"]
-    assert "The project's check (`pytest -q`) runs unasked. So do parts of it" in message
+    assert "`pytest -q`, the project's check, parts of it, and other tests" in message
 
 
 def test_a_list_made_of_the_request_says_what_is_not_on_it(project: Project) -> None:

@@ -116,7 +116,7 @@ def test_risk_turns_allow_into_ask_with_its_reason(tmp_path: Path) -> None:
 def test_all_reasons_come_at_once(tmp_path: Path) -> None:
     _, reasons, can_always, names = bash("rm x; sudo touch $(pwd)", tmp_path)
     text = " ".join(reasons)
-    assert all(word in text for word in ("Preset balanced", "rm ", "sudo ", "substitutes"))
+    assert all(word in text for word in ("Mode default with preset balanced", "rm ", "sudo ", "substitutes"))
     assert not can_always
     assert names == []
 

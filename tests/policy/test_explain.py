@@ -27,7 +27,7 @@ def test_segment_by_segment(tmp_path: Path) -> None:
     ]
     assert as_text(explained, ENGLISH).splitlines() == [
         "decision: ask",
-        "  Preset balanced asks before a command not known to be read-only.",
+        "  Mode default with preset balanced asks before a command not known to be read-only.",
         "allow  ls",
         "       only looks",
         "ask    touch x",
@@ -41,7 +41,7 @@ def test_in_chinese_only_commands_stay(tmp_path: Path) -> None:
     explained = explain("ls && touch x; rm y", tmp_path, "balanced", "default")
     assert as_text(explained, Texts("zh")).splitlines() == [
         "决定：询问",
-        "  权限预设 balanced 要求先询问：不确定是否只读的命令。",
+        "  default 模式（权限预设 balanced）要求先询问：不确定是否只读的命令。",
         "允许   ls",
         "       只是查看",
         "询问   touch x",

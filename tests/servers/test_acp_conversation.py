@@ -83,7 +83,7 @@ def test_an_edit_is_asked_about_and_shown_as_a_diff(project: Project) -> None:
         diff = {"type": "diff", "path": path, "oldText": "one\ntwo\nthree\n", "newText": "one\nzwei\nthree\n"}
         shown, reason = asked["call"]["content"]
         assert shown == diff
-        assert "Preset balanced asks before edit" in reason["content"]["text"]
+        assert "Mode default with preset balanced asks before edit" in reason["content"]["text"]
         read, edited = ed.client.calls().values()
         assert (read["kind"], read["status"], read["title"]) == ("read", "completed", "read a.txt")
         assert read["locations"] == [{"path": path, "line": 2}]

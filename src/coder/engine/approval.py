@@ -37,11 +37,9 @@ NO_SANDBOX = Phrase("policy.no_sandbox")
 _STEERING = re.compile(
     r"\.coder|\.claude|\.codex|\.mcp\.json|\.worktreeinclude|(?:AGENTS|CLAUDE|GEMINI)\.md", re.I
 )
-# What the model is to do about a denial.
 # What `always` remembers for a line that runs outside the sandbox.
 OUTSIDE = "sandbox=off "
 LEAVE = 'To do it, call bash with sandbox: "off" and a reason: the person is asked.'
-PROPOSE = "Do the rest without it, and propose it to the person in your answer."
 # Flags that would allow a call where nobody can be asked; least permissive first.
 _FLAGS: tuple[tuple[str, OperatingMode | None, Preset | None], ...] = (
     ("--mode auto-edit", "auto-edit", None),
@@ -66,7 +64,7 @@ def ruling_of(
     shell, line = None, tool.command(args) if tool.kind == "runs" else ""
     if tool.kind == "runs" and (mode != "yolo" or leaves_sandbox(session, args)):
         session.judged = None  # invalidate: the workspace may have changed
-        shell = _verdict(session, line)
+        shell = verdict_on(session, line)
     if shell is not None and leaves_sandbox(session, args):
         return _outside_ruling(session, line, str(args.get("reason") or ""), mode)
     permission = agent.config.permission
@@ -104,7 +102,7 @@ def _yolo_ruling(session: Session, line: str) -> Ruling | None:
         return Ruling("ask", [NO_SANDBOX])
     if _STEERING.search(line):
         session.judged = None
-        risks = [risk for risk in _verdict(session, line).risks if risk.key == "policy.risk.steering"]
+        risks = [risk for risk in verdict_on(session, line).risks if risk.key == "policy.risk.steering"]
         return Ruling("ask", risks) if risks else None
     return None
 
@@ -126,7 +124,7 @@ def _outside_ruling(session: Session, line: str, why: str, mode: OperatingMode) 
         return Ruling("deny", [Phrase("policy.outside.nobody")])
     if remembered in agent.place.allowed.names():
         return Ruling("allow", [Phrase("policy.always")])
-    reasons = [Phrase("policy.outside", reason=why), *_verdict(session, line).risks]
+    reasons = [Phrase("policy.outside", reason=why), *verdict_on(session, line).risks]
     return Ruling("ask", reasons, can_always=True, always_names=[remembered])
 
 
@@ -134,7 +132,7 @@ def _unreachable(session: Session, line: str) -> ToolResult | None:
     """The result of a command that names a file which only a command outside the sandbox may write."""
     agent = session.agent
     level = agent.sandbox.level
-    writes = _verdict(session, line).outside if agent.mode != "yolo" else ()
+    writes = verdict_on(session, line).outside if agent.mode != "yolo" else ()
     if not writes or level is None or level.rung == "none" or agent.config.sandbox.mode == "off":
         return None
     from coder.policy.sandbox.grants import refusal
@@ -153,7 +151,7 @@ def _may_verify(session: Session, line: str) -> bool:
 
     agent, turn = session.agent, session.turn
     verifying = is_verification(line, agent.root, agent.config.workflow.verify_allow)
-    if not verifying and not _verdict(session, line).is_check:
+    if not verifying and not verdict_on(session, line).is_check:
         return False
     return turn is None or not refused(turn.words.said or turn.text)
 
@@ -168,19 +166,19 @@ def _remote(tool: Tool) -> McpTool | None:
 
 def known_read_only(session: Session, line: str) -> bool:
     """Whether the policy proved a line read-only; in yolo mode it was not parsed."""
-    return session.agent.mode != "yolo" and _verdict(session, line).read_only
+    return session.agent.mode != "yolo" and verdict_on(session, line).read_only
 
 
 def sets_git(session: Session, line: str) -> bool:
     """Whether the only writes of a line are by git commands that write settings: an approved line may do so,
     but nothing else that it starts, for example by substitution."""
-    verdict = _verdict(session, line)
+    verdict = verdict_on(session, line)
     acting = [segment.name.split() for segment in verdict.segments if not segment.read_only]
     named = all(words[:1] == ["git"] and words[1:2] and words[1] in _SETTING for words in acting)
     return verdict.parsed and bool(acting) and named
 
 
-def _verdict(session: Session, line: str) -> ShellVerdict:
+def verdict_on(session: Session, line: str) -> ShellVerdict:
     """Verdict on a shell line, cached per call since it queries git. A line that failed in the read-only
     sandbox counts as writing when repeated, so that the model can have it approved."""
     if session.judged is not None and session.judged[0] == line:
@@ -200,7 +198,7 @@ def environment_for(session: Session, line: str) -> Mapping[str, str] | None:
     it is not known to be read-only any more."""
     from coder.process.git import read_only_environment
 
-    verdict = _verdict(session, line)
+    verdict = verdict_on(session, line)
     if not verdict.read_only:
         return None
     agent, environment = session.agent, session.context.environment
@@ -243,7 +241,9 @@ async def ask_person(
     if not agent.front.can_ask:
         session.log.append(replace(asked, answer="no", because="no terminal"))
         flag = _flag_that_helps(session, tool, args) if steering is None else Phrase("approval.setting")
-        return _nobody_to_ask(session, call, flag, ruling)
+        from coder.engine.denials import advice
+
+        return _nobody_to_ask(session, call, flag, ruling, advice(session, tool, args))
     if preview.fault is not None:  # do not ask about what cannot work
         return preview.fault
     session.log.append(asked)
@@ -355,7 +355,7 @@ def _flag_that_helps(session: Session, tool: Tool, args: Mapping[str, Any]) -> S
     return Phrase("approval.setting")
 
 
-def _nobody_to_ask(session: Session, call: ToolCall, flag: Said, ruling: Ruling) -> ToolResult:
+def _nobody_to_ask(session: Session, call: ToolCall, flag: Said, ruling: Ruling, instead: str) -> ToolResult:
     agent = session.agent
     hint = Phrase("approval.nobody", tool=call.name, flag=flag)
     if session.turn is None or hint not in session.turn.hints:  # once a turn
@@ -364,7 +364,7 @@ def _nobody_to_ask(session: Session, call: ToolCall, flag: Said, ruling: Ruling)
         session.turn.hints.add(hint)
     reasons = " ".join(ruling.english)
     return denied(
-        f"this needs a person's approval ({reasons}) and nobody can be asked in this run. {PROPOSE}",
+        f"this needs a person's approval ({reasons}) and nobody can be asked in this run. {instead}",
         summary=Phrase("approval.nobody_short"),
     )
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from coder.engine.approval import PROPOSE, ask_person, known_read_only, ruling_of
+from coder.engine.approval import ask_person, known_read_only, ruling_of
 from coder.engine.fitting import fitted
 from coder.engine.session import Session
 from coder.engine.turn_state import Turn
@@ -273,7 +273,7 @@ async def _run_as_approved(
         if hooked is not None:
             ruling = hooked.over(ruling)
         if ruling.decision == "deny":
-            return _forbidden(ruling), False
+            return _forbidden(session, tool, given, ruling), False
         job.ruling = ruling
         try:
             if again or ruling.decision == "ask":
@@ -306,7 +306,8 @@ async def _asked(
         answer = await ask_person(session, job.call, tool, given, ruling)
         job.unasked = False
         ruling = ruling_of(session, tool, given)  # TOCTOU: the mode may have changed to plan meanwhile
-    return _forbidden(ruling) if answer is None and ruling.decision == "deny" else answer
+    late = answer is None and ruling.decision == "deny"
+    return _forbidden(session, tool, given, ruling) if late else answer
 
 
 async def _ask_hooks(session: Session, turn: Turn, job: _Job) -> CallAnswer:
@@ -329,9 +330,11 @@ async def _ask_hooks(session: Session, turn: Turn, job: _Job) -> CallAnswer:
     return answer
 
 
-def _forbidden(ruling: Ruling) -> ToolResult:
+def _forbidden(session: Session, tool: Tool, given: Mapping[str, Any], ruling: Ruling) -> ToolResult:
+    from coder.engine.denials import advice
+
     reasons = " ".join(ruling.english)
-    return denied(f"{reasons} {PROPOSE}", Joined(ruling.told, " "))
+    return denied(f"{reasons} {advice(session, tool, given)}", Joined(ruling.told, " "))
 
 
 async def _execute(

@@ -14,7 +14,8 @@ from coder.context.prompt import PLAN_COMMANDS, environment_text, first_bytes, m
 from coder.engine.agent import Agent
 from coder.engine.session import Session
 from coder.engine.verify.choice import project_check
-from coder.policy.decide import matrix
+from coder.policy.decide import decide, matrix
+from coder.policy.shell.verdict import ShellVerdict
 from coder.protocol.events import Notice
 
 # `bash` and `task` have two rows in the policy's table.
@@ -125,10 +126,18 @@ def rules_note(session: Session) -> str:
     note = mode_note(agent.mode, asked, denied, can_ask=can_ask or not denied)
     if agent.mode == "plan" and ("bash, otherwise", "allow") in rows and "bash" in agent.tools:
         note += f" {PLAN_COMMANDS}"
-    if agent.mode == "auto-edit" and (check := _check(agent)):
-        note += f" The project's check (`{check}`) runs unasked."
-        note += " So do parts of it, and other tests, linters and type checkers."
+    if "bash" in agent.tools and _runs_checks(agent):
+        check = _check(agent)
+        project = f"`{check}`, the project's check, parts of it, and other t" if check else "T"
+        note += f" {project}ests, linters and type checkers run unasked."
     return note
+
+
+def _runs_checks(agent: Agent) -> bool:
+    """Whether a check runs unasked because it is one."""
+    a_check = ShellVerdict([], read_only=False, risks=[])
+    overrides = agent.config.permission.tools
+    return decide("bash", agent.preset, agent.mode, overrides=overrides, shell=a_check, verifying=True).check
 
 
 def tell_changed_rules(session: Session) -> None:

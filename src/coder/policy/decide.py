@@ -75,14 +75,14 @@ def decide(
     row = _row(tool, kind)
     decision = overridden or _cell(row, preset)
     if decision == "deny":
-        return _denied_by(tool, row, preset, overridden)
+        return _denied_by(tool, row, preset, mode, overridden)
     if tool == "skill" and decision == "ask":  # loading one never prompts
         return Ruling("allow", [Phrase("policy.skill")])
     if mode == "plan" and kind in ("edits", "unknown"):  # subagents inherit plan mode
         return Ruling("deny", [Phrase("policy.plan", what=tool)], hint=_LEAVE_PLAN)
     if decision == "ask" and known.edits_files() and mode in ("auto-edit", "yolo"):
         return Ruling("allow", [Phrase("policy.lifted", mode=mode, tool=tool)])
-    return Ruling(decision, [_reason(tool, preset, decision, overridden)])
+    return Ruling(decision, [_reason(tool, preset, mode, decision, overridden)])
 
 
 def matrix(
@@ -140,20 +140,26 @@ def _cell(row: str, preset: Preset) -> Decision:
     return _ROWS[row][PRESETS.index(preset)]
 
 
-def _denied_by(tool: str, row: str, preset: Preset, overridden: Decision | None) -> Ruling:
+def _denied_by(
+    tool: str, row: str, preset: Preset, mode: OperatingMode, overridden: Decision | None
+) -> Ruling:
     if overridden == "deny":
         return Ruling("deny", [Phrase("policy.configured.deny", tool=tool)])
     permissive = next(name for name in PRESETS if _cell(row, name) != "deny")
     decision = _cell(row, permissive)
     hint = Phrase("policy.preset.willing", willing=permissive, decision=decision)
-    return Ruling("deny", [Phrase("policy.preset.deny", preset=preset, tool=tool)], hint=hint)
+    return Ruling("deny", [Phrase("policy.preset.deny", mode=mode, preset=preset, tool=tool)], hint=hint)
 
 
-def _reason(what: str | Phrase, preset: Preset, decision: Decision, overridden: Decision | None) -> Phrase:
+def _reason(
+    what: str | Phrase, preset: Preset, mode: OperatingMode, decision: Decision, overridden: Decision | None
+) -> Phrase:
     """Who allows it or asks; for a denial see `_denied_by`."""
     if overridden:
         return Phrase(f"policy.configured.{decision}", what=what)
-    return Phrase(f"policy.preset.{decision}", preset=preset, what=what or Phrase("policy.what.it"))
+    return Phrase(
+        f"policy.preset.{decision}", mode=mode, preset=preset, what=what or Phrase("policy.what.it")
+    )
 
 
 # -- commands ---------------------------------------------------------------------------------------------
@@ -176,14 +182,14 @@ def _decide_command(
     decision = overridden or _cell(row, preset)
     what = Phrase("policy.what.reading" if verdict.read_only else "policy.what.writing")
     if decision == "deny":
-        return _denied_by(tool, row, preset, overridden)
+        return _denied_by(tool, row, preset, mode, overridden)
     if mode == "plan" and confined and (row == "runs" or verdict.risks):
         by_person = overridden == "ask"
-        why = _reason(what, preset, "ask", overridden) if by_person else Phrase("policy.plan.confined")
+        why = _reason(what, preset, mode, "ask", overridden) if by_person else Phrase("policy.plan.confined")
         return Ruling("ask" if by_person else "allow", [why], plan=True)
     if mode == "plan" and row == "runs":
         return Ruling("deny", [Phrase("policy.plan.unconfined"), *_acting_parts(verdict)], hint=_LEAVE_PLAN)
-    reasons = [_reason(what, preset, decision, overridden)]
+    reasons = [_reason(what, preset, mode, decision, overridden)]
     if len(verdict.segments) > 1:
         reasons += _acting_parts(verdict)
     if decision == "ask" and not verdict.risks and _covered(verdict, allowlist):

@@ -208,9 +208,9 @@ TEXTS: dict[str, str] = {
         "Plan mode runs only commands known to be read-only, as no sandbox here could hold others."
     ),
     "policy.plan.leave": "Leave plan mode (/mode default) to use it.",
-    "policy.preset.allow": "Preset {preset} allows {what}.",
-    "policy.preset.ask": "Preset {preset} asks before {what}.",
-    "policy.preset.deny": "Preset {preset} denies {tool}.",
+    "policy.preset.allow": "Mode {mode} with preset {preset} allows {what}.",
+    "policy.preset.ask": "Mode {mode} with preset {preset} asks before {what}.",
+    "policy.preset.deny": "Mode {mode} with preset {preset} denies {tool}.",
     "policy.preset.willing": "Preset {willing} would {decision}.",
     "policy.what.it": "it",
     "policy.what.reading": "a command known to be read-only",
