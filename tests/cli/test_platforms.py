@@ -178,6 +178,7 @@ def test_a_turn_on_macos(project: Project) -> None:
         step("grep", pattern="two"),
         {"text": "done"},
     ]
+    project.configure(sandbox={"mode": "off"})  # there is no sandbox-exec here
     with ScriptedServer(script) as server:
         done = played(
             DARWIN, project, "--once", "go on", "--mode", "yolo", "--permissions", "yolo", url=server.url

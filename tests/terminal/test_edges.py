@@ -310,7 +310,7 @@ def test_a_smaller_window_leaves_nothing_behind(project: Project, lang: str, lig
         for columns, rows in ((60, 18), (50, 12), (80, 24)):
             terminal.resize(columns, rows)
             terminal.until(lambda: keys in terminal.screen)  # as wide as the window, once it has settled
-            assert terminal.screen.count("y ") == 1
+            assert terminal.screen.count("\ny ") == 1
             assert terminal.screen.rstrip().endswith(asked.strip())
         terminal.type("y")
         terminal.until("\nfinished\n")

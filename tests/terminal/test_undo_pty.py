@@ -16,7 +16,7 @@ def flat(text: str) -> str:
 
 def test_what_commands_did_is_undone_and_what_the_sandbox_holds_is_said(project: Project) -> None:
     project.write("a", "old\n")
-    line = "echo new > a; touch ../outside"
+    line = "echo new > a; sh -c 'touch ../outside'"
     script = [bash_step(line), {"text": "first done"}, bash_step("touch b"), {"text": "second done"}]
     with ScriptedServer(script) as server, Terminal(project, server.url) as terminal:
         terminal.until_idle()

@@ -20,7 +20,7 @@ from coder.policy.programs.wrappers import SHELLS, Inner, unwrap
 from coder.policy.programs.writers import Written, output_files, written_by
 from coder.policy.shell.directories import WorkingDirectories
 from coder.policy.shell.private import looks_private, reads_private_tree
-from coder.policy.shell.redirections import judge_redirect
+from coder.policy.shell.redirections import judge_redirect, outside_risk
 from coder.policy.shell.tree import Line, SimpleCommand, read_line
 from coder.policy.shell.variables import is_dangerous, may_be_exported
 from coder.policy.shell.verdict import Check, OutsideWrite, Segment, ShellVerdict
@@ -237,7 +237,7 @@ class _Judge:
                 before = self._outside.get(target)
                 entry = one.entry or (before is not None and before.entry)
                 self._outside[target] = OutsideWrite(target, entry)
-                risk = Phrase("policy.risk.outside", path=target)
+                risk = outside_risk(target, self._places.scratch)
                 finding.refuse(Phrase("policy.why.writes_outside", path=target), opaque=True, risk=risk)
 
     def _assigns(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from coder.policy.scratch import temporary_directory
 from coder.policy.shell.directories import WorkingDirectories
 from coder.policy.shell.tree import Redirect
 from coder.texts import Phrase
@@ -51,13 +52,20 @@ def judge_redirect(redirect: Redirect, places: WorkingDirectories, directories: 
     return _write_effect(redirect, name, places, directories)
 
 
+def outside_risk(path: str, scratch: str) -> Phrase:
+    """The risk of a write outside the workspace; where temporary files belong is said as well."""
+    if temporary_directory(path):
+        return Phrase("policy.risk.temporary", path=path, scratch=scratch)
+    return Phrase("policy.risk.outside", path=path)
+
+
 def _write_effect(
     redirect: Redirect, name: str, places: WorkingDirectories, directories: Sequence[Path]
 ) -> Effect:
     if not places.inside(name) and not places.in_scratch(name):
         path = places.outside(redirect.target, directories) or name
         return Effect(
-            Phrase("policy.why.writes_outside", path=path), True, Phrase("policy.risk.outside", path=path)
+            Phrase("policy.why.writes_outside", path=path), True, outside_risk(path, places.scratch)
         )
     if places.protected(name):
         return Effect(Phrase("policy.why.writes", path=name), True, Phrase("policy.risk.steering", path=name))

@@ -180,6 +180,7 @@ TEXTS: dict[str, str] = {
     "policy.outside.plan": "In plan mode no command leaves the sandbox.",
     "policy.outside.nobody": "Only a person can let a command leave the sandbox; nobody can be asked here.",
     "policy.risk.outside": "It writes outside the workspace: {path}.",
+    "policy.risk.temporary": "It writes outside the workspace: {path} ($TMPDIR is {scratch}).",
     "policy.risk.overwrites": "It overwrites the existing file {path}.",
     "policy.risk.privileged": "{name} runs a command with another user's rights.",
     "policy.risk.removes": "{name} {word} removes or stops things.",

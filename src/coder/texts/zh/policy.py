@@ -177,6 +177,7 @@ TEXTS: dict[str, str] = {
     "policy.outside.plan": "plan 模式下任何命令都不能离开沙箱。",
     "policy.outside.nobody": "只有人才能让命令离开沙箱，而这里没有人可以询问。",
     "policy.risk.outside": "会写到工作区之外：{path}。",
+    "policy.risk.temporary": "会写到工作区之外：{path}（$TMPDIR 是 {scratch}）。",
     "policy.risk.overwrites": "会覆盖已有的文件 {path}。",
     "policy.risk.privileged": "{name} 以其他用户的权限运行命令。",
     "policy.risk.removes": "{name} {word} 会移除或停止所管理的内容。",
