@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from world import World
 
+from coder.process import programs
 from coder.tools.base import ToolResult
 from coder.tools.glob import Glob
 from coder.tools.grep import Grep
@@ -22,6 +23,8 @@ from coder.tools.list import List
 from coder.tools.search import find as search
 from coder.tools.search import ripgrep
 from coder.tools.search.globs import BadGlob, expand_braces, matcher
+
+RECENT = "#!/bin/sh\n[ $1 = --version ] && echo ripgrep 14.1.0 && exit\n"
 
 
 @pytest.fixture
@@ -253,13 +256,15 @@ def test_a_ripgrep_that_cannot_be_used_is_done_without(
 ) -> None:
     directory = tmp_path_factory.mktemp("bin")
     program = directory / "rg"
-    program.write_text("#!/bin/sh\necho 'error: unexpected argument' >&2\nexit 2\n", encoding="utf-8")
+    program.write_text(f"{RECENT}echo 'error: unexpected argument' >&2\nexit 2\n", encoding="utf-8")
     program.chmod(0o755)
     world = World(world.root, {"PATH": f"{directory}:/bin:/usr/bin"})
     world.put("a.txt", "hit\n")
     assert world.call(Grep(), pattern="hit").meta["engine"] == "python"
     assert world.call(Glob(), pattern="*").meta["engine"] == "python"
+    when = program.stat().st_mtime_ns
     program.write_text("not a program", encoding="utf-8")
+    os.utime(program, ns=(when, when))  # its version was asked for before
     assert world.call(Grep(), pattern="hit").meta["engine"] == "python"
 
 
@@ -270,9 +275,29 @@ def test_ripgrep_is_found_beside_the_interpreter(tmp_path: Path, monkeypatch: py
     assert ripgrep.find_ripgrep("", "/nonexistent") == str(tmp_path / "rg")
 
 
+@pytest.mark.parametrize(
+    ("version", "own"),
+    [("ripgrep 13.0.0", True), ("ripgrep 150.1 (rev 1)", True), ("ripgrep 12.1.1", False), ("rg?", False)],
+)
+def test_a_recent_ripgrep_of_the_machine_is_preferred(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, own: bool
+) -> None:
+    for name in ("bundled", "machine"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "rg").write_text(f"#!/bin/sh\necho '{version}'\n", encoding="utf-8")
+        (tmp_path / name / "rg").chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "bundled" / "python"))
+    bundled, machine = str(tmp_path / "bundled"), str(tmp_path / "machine")
+    for path in (f"{bundled}:{machine}", f"{machine}:{bundled}", machine):
+        assert ripgrep.find_ripgrep(path, "/nonexistent") == f"{machine if own else bundled}/rg"
+    (tmp_path / "bundled" / "rg").unlink()
+    programs._search.cache_clear()
+    assert ripgrep.find_ripgrep(machine, "/nonexistent") == f"{machine}/rg", "an old one is better than none"
+
+
 def _sleeper(directory: Path, mark: Path) -> dict[str, str]:
     program = directory / "rg"
-    program.write_text(f"#!/bin/sh\necho $$ > {mark}\nsleep 60\n", encoding="utf-8")
+    program.write_text(f"{RECENT}echo $$ > {mark}\nsleep 60\n", encoding="utf-8")
     program.chmod(0o755)
     return {"PATH": f"{directory}:/bin:/usr/bin"}
 

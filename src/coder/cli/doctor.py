@@ -6,8 +6,11 @@ import asyncio
 import os
 import platform
 from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
+from pathlib import Path
 
 from coder import __version__
+from coder.cli.binaries import origin_of
 from coder.cli.common import columns, options_from, parser_for
 from coder.cli.errors import Exit
 from coder.cli.streams import show
@@ -25,6 +28,7 @@ from coder.process.programs import find_program
 from coder.terminal.render.sanitize import flat
 from coder.terminal.render.width import text_width
 from coder.texts import Texts, pick_language
+from coder.tools.search.ripgrep import find_ripgrep
 
 _REACH_SECONDS = 5
 _NEEDED = ("settings", "provider", "record")  # without which no session runs
@@ -76,13 +80,16 @@ def _checks(
         yield "settings", False, fault.text(settings.texts)
     yield from _provider(options, settings)
     yield _tokenizer(settings.texts)
-    yield _ripgrep(options, say("doctor.no_rg"))
+    ripgrep = find_ripgrep(options.environ.get("PATH", ""), options.cwd)
+    yield _binary("ripgrep", ripgrep, settings.texts) if ripgrep else ("ripgrep", False, say("doctor.no_rg"))
     for name in ("git", "bash"):
         found = find_program(name, options.environ.get("PATH"), options.cwd)
         yield name, bool(found), found or say("doctor.missing", name=name)
     backend = settings.loaded.config.sandbox.backend
     level = probe(settings.home, options.environ.get("PATH"), options.cwd, backend)
     yield "sandbox", level.rung != "none", level.describe().text(settings.texts)
+    if level.rung == "bwrap":
+        yield _binary("bwrap", level.program, settings.texts)
     if layers := layers_in_use(state_directory(settings.home)):
         size = sum(one.bytes for one in layers) / 1_000_000
         yield "caches", True, say("cli.doctor.caches", n=len(layers), size=f"{size:.0f}")
@@ -135,14 +142,16 @@ def _tokenizer(texts: Texts) -> tuple[str, bool, str]:
         counter.load()
     except UnknownTokenizer as error:
         return "tokenizer", False, error.text(texts)
-    return "tokenizer", counter.loaded, "o200k_base" if counter.loaded else texts.say("cli.doctor.estimates")
+    library = find_spec("splintr._core") if counter.loaded else None
+    if library is None or library.origin is None:
+        return "tokenizer", False, texts.say("cli.doctor.estimates")
+    _, good, origin = _binary("tokenizer", library.origin, texts)
+    return "tokenizer", good, f"o200k_base, {origin}"
 
 
-def _ripgrep(options: Options, missing: str) -> tuple[str, bool, str]:
-    from coder.tools.search.ripgrep import find_ripgrep
-
-    found = find_ripgrep(options.environ.get("PATH", ""), options.cwd)
-    return "ripgrep", found is not None, str(found) if found else missing
+def _binary(name: str, program: str, texts: Texts) -> tuple[str, bool, str]:
+    said, good = origin_of(Path(program))
+    return name, good, said.text(texts)
 
 
 def _record(options: Options) -> tuple[str, bool, str]:

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,16 +32,35 @@ MAX_LINE_BYTES = 4096  # of a matching line that ripgrep hands over
 ACROSS_LINES = re.compile(r"\n|(?<!\\)(?:\\\\)*\\n|\(\?\w*s")
 _TOO_OLD = re.compile(r"unrecognized flag|unexpected argument|wasn't expected")
 _GLOB, _QUOTED = re.compile(r"[\\*?\[\]{}!]"), r"\\\g<0>"
+_OLDEST = 13  # version of ripgrep
 _CHUNK = 262_144
 _SILENCE = 1.0  # seconds without a record
 
 
 def find_ripgrep(path: str, workspace: Path | str) -> str | None:
-    """The `rg` on `path`, else the one that came with this installation."""
+    """The machine's own `rg` if it is recent enough, else the one that came with this installation."""
     from coder.process.programs import find_program
 
-    beside = str(Path(sys.executable).parent)
-    return find_program("rg", os.pathsep.join([path, beside]), workspace)
+    beside = os.path.realpath(Path(sys.executable).parent)
+    outside = [one for one in path.split(os.pathsep) if one and os.path.realpath(one) != beside]
+    own = find_program("rg", os.pathsep.join(outside), workspace)
+    if own is not None and _is_recent(own, Path(own).stat().st_mtime_ns):
+        return own
+    return find_program("rg", str(Path(sys.executable).parent), workspace) or own
+
+
+@lru_cache(maxsize=8)
+def _is_recent(program: str, _changed: int) -> bool:
+    """Whether it has the options that we use."""
+    from coder.process.programs import DEVNULL, PIPE, Runs, TimeoutExpired, run
+
+    line = [program, "--version"]
+    try:
+        _, told = run(line, runs=Runs.HARDENED, timeout=_SILENCE, stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL)
+    except (OSError, TimeoutExpired):
+        return False
+    version = re.match(rb"ripgrep (\d{1,9})\.", told)
+    return version is not None and int(version[1]) >= _OLDEST
 
 
 def common_options(place: SearchRoot) -> list[str]:
