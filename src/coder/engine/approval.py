@@ -132,16 +132,20 @@ def _unreachable(session: Session, line: str) -> ToolResult | None:
     """The result of a command that names a file which only a command outside the sandbox may write."""
     agent = session.agent
     level = agent.sandbox.level
-    writes = verdict_on(session, line).outside if agent.mode != "yolo" else ()
-    if not writes or level is None or level.rung == "none" or agent.config.sandbox.mode == "off":
+    verdict = verdict_on(session, line) if agent.mode != "yolo" else None
+    if (
+        verdict is None
+        or not verdict.outside
+        or level is None
+        or level.rung == "none"
+        or agent.config.sandbox.mode == "off"
+    ):
         return None
-    from coder.policy.sandbox.grants import refusal
+    from coder.policy.sandbox.grants import why_not
 
-    for write in writes:
-        reason = refusal(write.path, str(agent.place.home), agent.place.environment)
-        if reason is not None:
-            return failed(f"{reason} {LEAVE}", reason)
-    return None
+    home, mounts = str(agent.place.home), level.rung == "bwrap"
+    reason = why_not(verdict, str(agent.root), home, agent.place.environment, mounts=mounts)
+    return failed(f"{reason} {LEAVE}", reason) if reason is not None else None
 
 
 def _may_verify(session: Session, line: str) -> bool:

@@ -80,7 +80,9 @@ async def run_command(
         grants = _grants(sandbox, approved) if by_person else None
     except OSError as error:
         return failed(f"the command was not run: {error.strerror or error}")
-    access = LineAccess(settings, grants.paths if grants is not None else (), tool_caches=not read_only)
+    access = LineAccess(tool_caches=not read_only, git_settings=settings)
+    if grants is not None and approved is not None and approved.verdict is not None:
+        access = msgspec.structs.replace(access, granted=grants.paths, plain=approved.verdict.plain)
     context.wrap_command = list if sandbox is None else partial(sandbox.wrap, access=access)
     run = partial(tool.run, args, context, on_output)
     # A command that cannot write changed nothing: a change meanwhile is the person's.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from coder.policy.programs import names
@@ -19,18 +19,19 @@ class Written(NamedTuple):
     into: tuple[str, ...] = ()
 
 
-# Options that take a value in the next word; all others stand alone.
-_VALUED = {
-    "touch": names("-d -r -t --date --reference --time"),
-    "tee": frozenset[str](),
-    "mkdir": names("-m --mode"),
-    "rmdir": frozenset[str](),
-    "rm": frozenset[str](),
-    "truncate": names("-s --size -r --reference"),
-    "chmod": frozenset[str](),
-    "cp": names("-S --suffix"),
-    "mv": names("-S --suffix"),
-    "ln": names("-S --suffix"),
+# The options under which a command writes its operands and nothing else; of short ones the letters, and a
+# colon after those that take a value. Not backups, `cp --parents` or another target, which write beside them.
+_OPTIONS = {
+    "touch": ("acmd:r:t:", names("--no-create")),
+    "tee": ("ai", names("--append")),
+    "mkdir": ("pvm:", names("--parents --verbose")),
+    "rmdir": ("v", names("--verbose")),
+    "rm": ("dfirRv", names("--dir --force --recursive --verbose")),
+    "truncate": ("cos:r:", names("--no-create")),
+    "chmod": ("cfRv", names("--recursive --verbose")),
+    "cp": ("afinprRuvL", names("--archive --force --no-clobber --recursive --update --verbose")),
+    "mv": ("finuv", names("--force --no-clobber --update --verbose")),
+    "ln": ("fsv", names("--force --symbolic --verbose")),
 }
 _OUTPUT_OPTIONS = {"curl": names("-o --output"), "wget": names("-O --output-document")}
 
@@ -41,14 +42,12 @@ def written_by(name: str, args: Sequence[Word]) -> list[Written] | None:
         return None
     if name == "dd":
         return [Written(_after(word, "of=")) for word in args if word.text.startswith("of=")]
-    if name in ("echo", "printf", "cat", "true", ":"):
+    if name in ("echo", "cat", "true", ":") or (name == "printf" and not _sets_variable(args)):
         return []
-    if name in _VALUED:
-        if name in ("cp", "mv", "ln") and any(word.text.startswith(("-t", "--target")) for word in args):
-            return None  # rare, and not followed
-        operands = list(_operands(args, _VALUED[name]))
-        return _coreutils(name, operands, [word.text for word in args])
-    return None
+    if name not in _OPTIONS:
+        return None
+    operands = _operands(args, *_OPTIONS[name])
+    return None if operands is None else _coreutils(name, operands, [word.text for word in args])
 
 
 def output_files(name: str, args: Sequence[Word]) -> list[Written]:
@@ -85,17 +84,29 @@ def _coreutils(name: str, operands: list[Word], words: list[str]) -> list[Writte
     return [Written(target, entry=deep, into=into)]
 
 
-def _operands(args: Sequence[Word], valued: frozenset[str]) -> Iterator[Word]:
-    options, skip = True, False
+def _operands(args: Sequence[Word], letters: str, long: frozenset[str]) -> list[Word] | None:
+    """None if an option is not known."""
+    found, options, skip = [], True, False
     for word in args:
+        text = word.text
         if skip:
             skip = False
-        elif options and word.text == "--":
+        elif options and text == "--":
             options = False
-        elif options and word.text.startswith("-") and word.text != "-":
-            skip = word.text in valued
+        elif options and text.startswith("-") and text != "-":
+            if text not in long and (":" in text or not all(letter in letters for letter in text[1:])):
+                return None
+            valued = [f"{letter}:" in letters for letter in text[1:]] if text not in long else [False]
+            if any(valued[:-1]):  # the value is in the same word: `-m755`
+                return None
+            skip = valued[-1]
         else:
-            yield word
+            found.append(word)
+    return found
+
+
+def _sets_variable(args: Sequence[Word]) -> bool:
+    return any(word.text.startswith("-v") for word in args)
 
 
 def _after(word: Word, prefix: str) -> Word:

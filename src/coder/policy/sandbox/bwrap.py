@@ -28,7 +28,7 @@ _KEPT_CAPABILITIES = (
     "NET_BIND_SERVICE",
 )
 _PRIVATE = "/dev/shm"  # noqa: S108 - private inside the sandbox
-FILTER_FILE = "sandbox-5-{sockets}.bpf"  # in $CODER_HOME; the number is the filter's version
+FILTER_FILE = "sandbox-6-{sockets}.bpf"  # in $CODER_HOME; the number is the filter's version
 # Of /run only what DNS and certificates need: the rest are sockets of services that act for the caller.
 _RUN_KEPT = (
     "/run/systemd/resolve",

@@ -75,7 +75,8 @@ _COPIED = {".cargo": ("config.toml", "config")}  # settings that a moved directo
 # Settings of registries hold credentials beside addresses: commands get the rest.
 _SETTINGS = (".npmrc", ".yarnrc", ".yarnrc.yml", ".bunfig.toml", ".config/pnpm/rc", ".bundle/config")
 _CREDENTIAL = re.compile(
-    r"auth|token|passw|secret|username|user\b|login|email|certificate|keyfile|\bkey\b|://[^/\s]*@",
+    r"auth|token|passw|secret|username|user\b|login|email|certificate|keyfile|\bkey\b|://[^/\s]*@"
+    r"|^BUNDLE_(?!BUILD__|LOCAL__|MIRROR__)\w+__",  # Bundler's credentials are named after the host
     re.IGNORECASE,
 )
 _MOST_SETTINGS = 64 * 1024
@@ -232,9 +233,9 @@ def _made(directory: str) -> str:
 
 
 def _copy_settings(source: str, target: str) -> None:
-    if os.path.isfile(source) and not os.path.exists(target):
-        with suppress(OSError):
-            shutil.copyfile(source, target)
+    # Commands write there: a link that one left is not followed.
+    with suppress(OSError), open(source, "rb") as given, open(target, "xb") as copy:
+        shutil.copyfileobj(given, copy)
 
 
 # registry settings without credentials
@@ -337,7 +338,7 @@ def remove_tree(directory: Path) -> None:
     """Remove a layer. The kernel leaves an overlay's work directory without permissions."""
     for path, below, _files in os.walk(directory):
         for name in below:
-            with suppress(OSError):
+            with suppress(OSError, NotImplementedError):  # the latter for a link
                 os.chmod(os.path.join(path, name), 0o700, follow_symlinks=False)
     shutil.rmtree(directory, ignore_errors=True)
 

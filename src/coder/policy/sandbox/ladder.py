@@ -179,17 +179,17 @@ class Sandbox:
         `Prepared`. Raises OSError if there is no temporary directory.
         """
         layer = take_layer(self.state, os.path.realpath(self.workspace)) if self.caches else None
-        line = self._line(argv, self.places(access, layer))
+        line = self._line(argv, self.places(access, layer), plain=access.plain)
         if layer is None:
             return line
         held = line if isinstance(line, HeldLine) else Prepared(line)
         held.held = layer
         return held
 
-    def _line(self, argv: list[str], places: AccessRules) -> list[str]:
+    def _line(self, argv: list[str], places: AccessRules, *, plain: bool) -> list[str]:
         # Without a sandbox nothing but PATH keeps a project's programs out of unasked lines.
         unconfined = self.plan and self.level.rung == "none"
-        path = system_first(self.environment.get("PATH", "")) if unconfined else ""
+        path = system_first(self.environment.get("PATH", "")) if unconfined or plain else ""
         if self.level.rung == "bwrap":
             return self._bwrap_line(argv, places, path)
         if self.level.rung == "seatbelt":

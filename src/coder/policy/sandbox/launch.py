@@ -215,7 +215,7 @@ def run(spec: dict[str, Any], command: list[str]) -> int:
     finally:
         if spec["fresh"]:
             above = os.open(spec["fresh"], _OPEN_DIRECTORY)
-            _remove(above, os.path.basename(spec["temp"]))
+            _remove(above, os.path.basename(spec["temp"]), closed=True)
             os.close(above)
 
 
@@ -520,13 +520,16 @@ def _recreate(directory: int, name: str, kept: tuple[int, bytes, Tree]) -> None:
             os.fchmod(file.fileno(), stat.S_IMODE(mode))
 
 
-def _remove(directory: int, name: str) -> None:
+def _remove(directory: int, name: str, *, closed: bool = False) -> None:
+    """`closed`: directories may lack permissions."""
     mode = _mode(directory, name)
     if stat.S_ISDIR(mode):
+        if closed and mode & stat.S_IRWXU != stat.S_IRWXU:
+            os.chmod(name, stat.S_IRWXU, dir_fd=directory)
         opened = os.open(name, _OPEN_DIRECTORY, dir_fd=directory)
         try:
             for inner in os.listdir(opened):
-                _remove(opened, inner)
+                _remove(opened, inner, closed=closed)
         finally:
             os.close(opened)
         os.rmdir(name, dir_fd=directory)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -60,6 +61,7 @@ class LineAccess(msgspec.Struct, frozen=True):
 
     git_settings: bool = False
     granted: Sequence[str] = ()
+    plain: bool = False  # known commands only, which must be the system's
     tool_caches: bool = False  # of a line in plan mode: tools write their caches to its TMPDIR
 
 
@@ -97,7 +99,7 @@ def places_for(
     shared = None if plan else linked_worktree(root, locks=locks)
     if shared is not None:
         locked += [path for path in shared.closed if os.path.lexists(path)]
-        settings = (path for path in shared.closed if path.endswith("/config.worktree"))
+        settings = (path for path in shared.closed if path.endswith(("/config.worktree", "/commondir")))
         absent += [path for path in settings if not os.path.lexists(path)]
     locked += [path for path in nested if not plan and path not in locked]
     caches = (
@@ -199,7 +201,9 @@ def linked_worktree(root: str, *, locks: bool) -> LinkedWorktree | None:
         parts = [f"{common}/objects", f"{common}/refs", f"{common}/logs", own]
         steering = [f"{own}/commondir", f"{own}/gitdir", f"{own}/config.worktree"]
         return LinkedWorktree(parts, steering)
-    names = ("config", "config.worktree", "hooks", "HEAD", "index", "modules", "worktrees")
+    with suppress(OSError):  # what is missing cannot be closed
+        os.makedirs(f"{common}/hooks", exist_ok=True)
+    names = ("config", "config.worktree", "commondir", "hooks", "HEAD", "index", "modules", "worktrees")
     closed = [f"{common}/{name}" for name in names]
     closed += [f"{own}/{name}" for name in ("commondir", "gitdir", "config.worktree")]
     return LinkedWorktree([common, own], closed)

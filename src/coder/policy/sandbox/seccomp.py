@@ -18,19 +18,20 @@ _GENERIC = {
     "socket": 198, "socketpair": 199, "connect": 203, "keyctl": 219, "add_key": 217, "request_key": 218,
     "truncate": 45, "prlimit64": 261, "unshare": 97, "clone": 220, "ptrace": 117, "process_vm_readv": 270,
     "process_vm_writev": 271, "prctl": 167, "setpriority": 140, "sched_setparam": 118,
-    "sched_setscheduler": 119, "sched_setaffinity": 122, "sched_setattr": 274,
+    "sched_setscheduler": 119, "sched_setaffinity": 122, "sched_setattr": 274, "ioprio_set": 30, "ioctl": 29,
 }  # fmt: skip
 _X86_64 = {
     "socket": 41, "socketpair": 53, "connect": 42, "keyctl": 250, "add_key": 248, "request_key": 249,
     "truncate": 76, "prlimit64": 302, "unshare": 272, "clone": 56, "ptrace": 101, "process_vm_readv": 310,
     "process_vm_writev": 311, "prctl": 157, "setpriority": 141, "sched_setparam": 142,
-    "sched_setscheduler": 144, "sched_setaffinity": 203, "sched_setattr": 314,
+    "sched_setscheduler": 144, "sched_setaffinity": 203, "sched_setattr": 314, "ioprio_set": 251,
+    "ioctl": 16,
 }  # fmt: skip
 _I386 = {
     "socket": 359, "socketpair": 360, "connect": 362, "keyctl": 288, "add_key": 286, "request_key": 287,
     "unshare": 310, "clone": 120, "ptrace": 26, "process_vm_readv": 347, "process_vm_writev": 348,
     "prctl": 172, "socketcall": 102, "setpriority": 97, "sched_setparam": 154, "sched_setscheduler": 156,
-    "sched_setaffinity": 241, "sched_setattr": 351,
+    "sched_setaffinity": 241, "sched_setattr": 351, "ioprio_set": 289,
 }  # fmt: skip
 # The same on every architecture.
 _CLONE3, _IO_URING_SETUP, _PIDFD_GETFD = 435, 425, 438
@@ -63,7 +64,9 @@ _INTERNET = (2, 10, 16)  # AF_INET, AF_INET6, AF_NETLINK
 _WITH_CONNECTION = (1, 5)  # SOCK_STREAM, SOCK_SEQPACKET
 _SOCKET_KIND = 0xF  # masks the flags of a socket type
 _NEW_CGROUP = 0x02000000
-_PR_SET_PDEATHSIG, _SIGKILL, _PRIO_PROCESS = 1, 9, 0
+_PR_SET_PDEATHSIG, _SIGKILL = 1, 9
+_ONE_PROCESS = {"setpriority": 0, "ioprio_set": 1}  # the kind of target: not a group, nor a user
+_SET_FLAGS = (0x40086602, 0x40046602, 0x401C5820)  # FS_IOC_SETFLAGS, the same of 32 bits, FS_IOC_FSSETXATTR
 _DONE, _DENY, _LACKS = 0x00050000, 0x00050000 | 1, 0x00050000 | 38  # success without effect, EPERM, ENOSYS
 _ALLOW, _NOTIFY = 0x7FFF0000, 0x7FC00000
 
@@ -96,7 +99,11 @@ def weak_filter(*, network: bool, read_only: bool, truncates: bool) -> bytes:
     """
     machine = os.uname().machine
     architecture, numbers = _MACHINES[machine]
-    program = [*_x32(), *_common(numbers)]
+    program = [*_x32(), *_common(numbers), *_first_process(numbers)]
+    if read_only:
+        program += _no_ipc(machine)  # shared memory outlives the command
+        flags = [step for request in _SET_FLAGS for step in _when(request, _DENY)]
+        program += [_unless_equal(numbers["ioctl"], 0, len(flags) + 2), _load(_ARGUMENT[1]), *flags, _load(0)]
     if not truncates:
         program += _when(numbers["truncate"], _DENY)
     for number in (*_METADATA[machine], *_NEW_METADATA) if read_only else ():
@@ -173,9 +180,11 @@ def _first_process(numbers: dict[str, int]) -> list[Step]:
     program: list[Step] = []
     for name in ("sched_setparam", "sched_setscheduler", "sched_setaffinity", "sched_setattr"):
         program += [_unless_equal(numbers[name], 0, 4), _load(_ARGUMENT[0]), *_when(1, _DENY), _load(0)]
-    program += [_unless_equal(numbers["setpriority"], 0, 7), _load(_ARGUMENT[0])]
-    program += [_unless_equal(_PRIO_PROCESS, 1, 0), _answer(_DENY)]
-    return [*program, _load(_ARGUMENT[1]), *_when(1, _DENY), _load(0)]
+    for name, kind in _ONE_PROCESS.items():
+        program += [_unless_equal(numbers[name], 0, 7), _load(_ARGUMENT[0])]
+        program += [_unless_equal(kind, 1, 0), _answer(_DENY)]
+        program += [_load(_ARGUMENT[1]), *_when(1, _DENY), _load(0)]
+    return program
 
 
 def _no_ipc(machine: str) -> list[Step]:

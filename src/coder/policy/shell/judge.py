@@ -100,6 +100,8 @@ class _Judge:
         self._in: str | None = None  # where the current command certainly runs
         self._outside: dict[str, OutsideWrite] = {}
         self._plain = depth == 0 and not posix
+        self._links = False  # a command may put a link somewhere
+        self._following = 0  # commands that would write through one
 
     def line(self, text: str) -> ShellVerdict:
         if self._posix and any(mark in text for mark in _BASH_ONLY):
@@ -132,12 +134,16 @@ class _Judge:
             risks=risks,
             drivers=frozenset().union(*drivers.values()) if drivers else None,
             outside=tuple(self._outside.values()),
-            plain=self._plain and not parsed.substitutes and not self._shadowed,
+            plain=self._plain
+            and not parsed.substitutes
+            and not self._shadowed
+            and not (self._links and self._following > 1),
         )
 
     def _segments(self, parsed: Line) -> list[Segment]:
         segments: list[Segment] = []
         self._outside.clear()
+        self._links, self._following = False, 0
         for simple, directory in zip(parsed.commands, parsed.directories(), strict=True):
             self._in = directory
             segments.append(self._segment(simple))
@@ -221,11 +227,19 @@ class _Judge:
         """Collect what the command names to write outside the workspace."""
         named = [Written(redirect.target) for redirect in simple.redirects if redirect.operator in _WRITING]
         if simple.words:
-            name, args = base_name(simple.words[0].text), simple.words[1:]
+            name, args = _program(simple.words[0].text), simple.words[1:]  # not a project's own `./mkdir`
             known = written_by(name, args)
-            if known is None and (finding.rule or finding.opaque):
+            # What is harmless only in the environment of read-only lines has another one here.
+            if known is None and (finding.rule or finding.opaque or finding.guarded):
                 self._plain = False
             named += output_files(name, args) if known is None else known
+            self._links = self._links or self._may_place_link(name, args)
+            # `~+` and `~name` become what is not known here.
+            if any(word.shell_text[:1] == "~" and word.shell_text[1:2] not in ("", "/") for word in args):
+                self._plain = False
+            self._following += bool(named) and name != "mkdir"
+        elif named:
+            self._following += 1
         if simple.assigns or simple.trouble or not all(one.word.exact for one in named):
             self._plain = False
         for one in named:
@@ -239,6 +253,13 @@ class _Judge:
                 self._outside[target] = OutsideWrite(target, entry)
                 risk = outside_risk(target, self._places.scratch)
                 finding.refuse(Phrase("policy.why.writes_outside", path=target), opaque=True, risk=risk)
+
+    def _may_place_link(self, name: str, args: list[Word]) -> bool:
+        """Whether another command of the line could write through a link that this one puts somewhere."""
+        if name not in ("cp", "mv"):
+            return name == "ln"
+        sources = [directory / word.text for directory in self._directories() for word in args[:-1]]
+        return any(source.is_symlink() or source.is_dir() for source in sources)
 
     def _assigns(
         self,

@@ -1,0 +1,248 @@
+"""A hostile project or model gets nothing from an approved line beyond what the question listed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from box import Box, available, level_of, users
+
+from coder.policy.sandbox.caches import clear_layers, settings_without_credentials, take_layer
+from coder.policy.sandbox.grants import Grants
+from coder.policy.sandbox.ladder import Sandbox
+from coder.policy.shell.verdict import OutsideWrite
+from coder.protocol.ops import ApprovalReply
+from kit import ScriptedServer
+from kit.calls import bash
+from kit.driving import Driver, Event, Project
+
+RUNGS = available()
+EVIL = "#!/bin/sh\nfor d in ~ ../out; do echo evil > $d/.bashrc; echo evil > $d/kept; done\n"
+
+
+@pytest.fixture(params=RUNGS)
+def rung(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def played(
+    project: Project, rung: str, *lines: str, answer: Literal["yes", "no"] = "yes", **options: Any
+) -> list[Event]:
+    """The results of these lines, all of which the person approves."""
+
+    async def scenario(url: str) -> None:
+        driver = Driver(project, url, **{"can_ask": True, **options})
+        driver.engine.agent.sandbox.level = level_of(rung)
+        driver.start()
+        await driver.send("go", lambda asked: ApprovalReply(asked.approval_id, answer))
+        await driver.close()
+
+    with ScriptedServer([*({"calls": [bash(line)]} for line in lines), {"text": "done"}]) as server:
+        asyncio.run(scenario(server.url))
+    return project.of_type("observation")
+
+
+UNLISTED = [
+    "./mkdir ../out/d",
+    "./mkdir ~/d",
+    "mkdir ~/d; echo evil > link",
+    "ln -s .bashrc ~/x; echo evil > ~/x",
+    "ln -s kept ../out/x; echo evil > ../out/x",
+    "mv tokept ../out/x; echo evil > ../out/x",
+    "cp -rT tree ~",
+    "cp -rT tree ../out",
+    "cp -r --parents .bashrc/x ../out",
+    "cp -rvt ../out/sub mine ../out/f",
+    "cp -r --t=../out/sub mine ../out/f",
+    "cp -r mine ../out/kept -bS ../zz",
+    "mv -b mine ../out/kept",
+    "rmdir -p ../out/empty/inner",
+    "chmod -x ../out/kept ../out/sub; mkdir ../out/d",
+    "printf -v PATH %s:/usr/bin:/bin .; mkdir ../out/d",
+    "mkdir ../out/d ~+/../out/sub/mine",
+    "chmod 755 ../out; ./mkdir",
+]
+
+
+@pytest.mark.parametrize("line", UNLISTED)
+def test_an_approved_line_writes_nothing_that_was_not_listed(project: Project, rung: str, line: str) -> None:
+    out = project.cwd.parent / "out"
+    for directory in (out / "sub", out / "empty" / "inner", project.cwd / "tree"):
+        directory.mkdir(parents=True)
+    (out / "kept").write_text("kept", encoding="utf-8")
+    (project.home / ".bashrc").write_text("kept", encoding="utf-8")
+    project.write("mine", "evil")
+    project.write("tree/.bashrc", "evil")
+    project.write("tree/kept", "evil")
+    project.write("mkdir", EVIL).chmod(0o755)
+    (project.cwd / "tokept").symlink_to("kept")
+    played(project, rung, "ln -sfn ~/.bashrc link" if "link" in line else "true", line)
+    assert (out / "kept").read_text(encoding="utf-8") == "kept"
+    assert (project.home / ".bashrc").read_text(encoding="utf-8") == "kept"
+    assert (out / "empty").is_dir()
+    assert not any((out / name).exists() for name in (".bashrc", "sub/mine", "kept~", "kept../zz"))
+
+
+def test_known_commands_are_the_system_s(
+    project: Project, rung: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = project.cwd.parent / "out"
+    out.mkdir()
+    project.write("bin/mkdir", EVIL).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{project.cwd}/bin:{os.environ['PATH']}")
+    played(project, rung, "mkdir ../out/d")
+    assert sorted(path.name for path in out.iterdir()) == ["d"]
+
+
+@pytest.mark.parametrize("line", ["mkdir ~/d", "mkdir /made-by-a-test", "mkdir -p /made-by-a-test/a/b"])
+def test_a_directory_with_the_home_in_it_is_never_opened(project: Project, rung: str, line: str) -> None:
+    (result,) = played(project, rung, line, answer="no")
+    assert 'sandbox: "off"' in result["content"]
+
+
+@pytest.mark.parametrize("inside", [".git", "bin"])
+def test_a_directory_that_holds_what_programs_obey_is_not_opened(
+    project: Project, rung: str, inside: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = project.cwd.parent / "out"
+    (out / inside).mkdir(parents=True)
+    if inside == "bin":
+        monkeypatch.setenv("PATH", f"{os.environ['PATH']}:{out}/bin")
+    (result,) = played(project, rung, "mkdir ../out/d")
+    assert 'sandbox: "off"' in result["content"]
+
+
+def test_a_link_in_the_private_tmp_moves_and_removes_nothing(tmp_path: Path) -> None:
+    secret, root, home = tmp_path / "secret", tmp_path / "project", tmp_path / "home"
+    for directory in (secret, root, home):
+        directory.mkdir()
+    (secret / "key").write_text("key", encoding="utf-8")
+    (secret / "empty").touch()
+    environment = {"HOME": str(home), "PATH": os.environ["PATH"]}
+    rules = Sandbox(level_of("bwrap"), root, tmp_path / "own", environment=environment).places()
+    real = Path(f"/tmp/coder-test-{os.getpid()}-{os.urandom(4).hex()}")
+    real.mkdir()
+    link = Path(rules.scratch, real.name)
+    try:
+        writes = [OutsideWrite(str(real / "key"), entry=True), OutsideWrite(str(real / "empty"))]
+        grants = Grants(writes, rules, plain=False, mounts=True)
+        link.symlink_to(secret)
+        grants.close()
+        assert sorted(path.name for path in secret.iterdir()) == ["empty", "key"]
+    finally:
+        link.unlink(missing_ok=True)
+        for path in real.iterdir():
+            path.unlink()
+        real.rmdir()
+
+
+# what commands leave where coder reads and removes
+
+
+def test_settings_are_not_copied_through_a_link(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    (home / ".cargo").mkdir(parents=True)
+    (home / ".cargo" / "config.toml").write_text("[net]\n", encoding="utf-8")
+    layer = take_layer(tmp_path / "own", "/project")
+    assert layer is not None
+    moved = layer.directory / ".cargo" / "moved"
+    moved.mkdir(parents=True)
+    (moved / "config.toml").symlink_to(tmp_path / "made")
+    layer.caches(str(home), {"PATH": os.environ["PATH"]}, [], overlays=False)
+    assert not (tmp_path / "made").exists()
+
+
+def test_a_layer_with_a_link_to_a_directory_is_removed(tmp_path: Path) -> None:
+    layer = take_layer(tmp_path / "own", "/project")
+    assert layer is not None
+    outside = tmp_path / "outside"
+    outside.mkdir(mode=0o750)
+    (layer.directory / "link").symlink_to(outside)
+    layer.close()
+    clear_layers(tmp_path / "own")
+    assert not layer.directory.exists()
+    assert outside.stat().st_mode & 0o777 == 0o750
+
+
+def test_bundler_s_credentials_are_not_shown(tmp_path: Path) -> None:
+    (tmp_path / ".bundle").mkdir()
+    (tmp_path / ".bundle" / "config").write_text(
+        '---\nBUNDLE_PATH: "vendor"\nBUNDLE_GEMS__EXAMPLE__COM: "me:hunter2"\n'
+        'BUNDLE_MIRROR__HTTPS://RUBYGEMS__ORG/: "https://mirror.example.com"\n',
+        encoding="utf-8",
+    )
+    ((_, copy),) = settings_without_credentials(str(tmp_path), tmp_path / "state")
+    shown = Path(copy).read_text(encoding="utf-8")
+    assert "hunter2" not in shown
+    assert "BUNDLE_PATH" in shown
+    assert "mirror.example.com" in shown
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "mkdir -p $MAIN/hooks; echo evil > $MAIN/hooks/pre-commit",
+        "echo ../evil > $MAIN/commondir",
+        "echo evil > $MAIN/config.worktree",
+    ],
+)
+def test_a_linked_worktree_does_not_steer_the_main_repository(project: Project, rung: str, line: str) -> None:
+    main = project.cwd.parent / "main"
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "init.templateDir="]
+    subprocess.run([*git, "init", "-q", str(main)], check=True)
+    subprocess.run([*git, "-C", str(main), "commit", "-q", "--allow-empty", "-m", "a"], check=True)
+    for path in sorted(project.cwd.rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
+    subprocess.run([*git, "-C", str(main), "worktree", "add", "-q", "-f", str(project.cwd)], check=True)
+    played(project, rung, line.replace("$MAIN", f"{main}/.git") + "; true", mode="yolo")
+    assert not any((main / ".git" / name).exists() for name in ("commondir", "config.worktree"))
+    assert not (main / ".git" / "hooks" / "pre-commit").exists()
+
+
+# what outlives a command of plan mode
+
+KEPT = """
+import ctypes, fcntl, os
+libc = ctypes.CDLL(None)
+done = []
+if libc.shmget(KEY, 4096, 0o1600) >= 0:
+    done.append("shared memory")
+    libc.shmctl(libc.shmget(KEY, 4096, 0o600), 0, None)
+try:
+    fcntl.ioctl(os.open("a.txt", os.O_RDONLY), 0x40086602, (64).to_bytes(8, "little"))
+    done.append("flags of a file")
+except OSError:
+    pass
+try:
+    os.setpriority(os.PRIO_USER, 0, os.getpriority(os.PRIO_USER, 0))
+    done.append("priority of the person's processes")
+except OSError:
+    pass
+print(done)
+"""
+
+
+@pytest.mark.parametrize("user", users())
+def test_plan_mode_changes_nothing_beside_files_either(rung: str, user: str) -> None:
+    box = Box(rung, user)
+    try:
+        script = KEPT.replace("KEY", str(int.from_bytes(os.urandom(3), "big") + 1))
+        assert box.run(f"python3 - <<'end'\n{script}\nend", plan=True).stdout == "[]\n"
+    finally:
+        box.close()
+
+
+@pytest.mark.parametrize("user", users())
+def test_a_throw_away_directory_goes_whatever_is_in_it(rung: str, user: str) -> None:
+    box = Box(rung, user)
+    try:
+        ended = box.run("mkdir -p $TMPDIR/a; umask 777; mkdir $TMPDIR/a/b $TMPDIR/c; echo $TMPDIR", plan=True)
+        assert ended.exit_code == 0
+        left = Path(ended.stdout.strip())
+        assert left == Path("/dev/shm") or not left.exists()
+    finally:
+        box.close()
