@@ -112,6 +112,14 @@ class TestPreToolUse:
         play(project, [{"calls": [bash("touch made.txt")]}, DONE], ["go"], mode="plan")
         assert not (project.cwd / "made.txt").exists()
 
+    def test_only_the_person_lets_a_command_leave_the_sandbox(self, project: Project) -> None:
+        answer = json.dumps({"hookSpecificOutput": {"permissionDecision": "allow"}})
+        project.configure(hooks={"PreToolUse": [hook(f"echo '{answer}'")]})
+        call = {"name": "bash", "arguments": {"command": "touch made", "sandbox": "off", "reason": "so"}}
+        driver = asking(project, [{"calls": [call]}, DONE], "no")
+        assert len(of(driver.seen, ApprovalRequested)) == 1
+        assert not (project.cwd / "made").exists()
+
     def test_it_can_have_the_person_asked(self, project: Project) -> None:
         answer = json.dumps({"hookSpecificOutput": {
             "permissionDecision": "ask", "permissionDecisionReason": "is it Friday?"}})  # fmt: skip

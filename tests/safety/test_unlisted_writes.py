@@ -29,10 +29,10 @@ def rung(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def played(
+def play(
     project: Project, rung: str, *lines: str, answer: Literal["yes", "no"] = "yes", **options: Any
-) -> list[Event]:
-    """The results of these lines, all of which the person approves."""
+) -> None:
+    """The model runs these lines, all of which the person approves."""
 
     async def scenario(url: str) -> None:
         driver = Driver(project, url, **{"can_ask": True, **options})
@@ -43,6 +43,11 @@ def played(
 
     with ScriptedServer([*({"calls": [bash(line)]} for line in lines), {"text": "done"}]) as server:
         asyncio.run(scenario(server.url))
+
+
+def played(project: Project, rung: str, *lines: str, **options: Any) -> list[Event]:
+    """Their results."""
+    play(project, rung, *lines, **options)
     return project.of_type("observation")
 
 
@@ -154,6 +159,23 @@ def test_settings_are_not_copied_through_a_link(tmp_path: Path) -> None:
     (moved / "config.toml").symlink_to(tmp_path / "made")
     layer.caches(str(home), {"PATH": os.environ["PATH"]}, [], overlays=False)
     assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.skipif("bwrap" not in RUNGS, reason="needs overlay mounts")
+@pytest.mark.parametrize("name", ["huggingface", "huggingface/token"])
+def test_a_link_in_a_layer_does_not_lead_bubblewrap_out(project: Project, name: str) -> None:
+    cache = project.home / ".cache" / "huggingface"
+    cache.mkdir(parents=True)
+    target = f"/oldroot{project.home}/made" if "/" in name else f"/oldroot{project.home}"
+    link = project.home / ".cache" / name
+    plant = f"rm -rf {link} && ln -s {target} {link} && touch planted"
+    play(project, "bwrap", plant, mode="yolo")
+    assert (project.cwd / "planted").exists()
+    (cache / "token").write_text("very-secret", encoding="utf-8")
+    before = sorted(path.name for path in project.home.iterdir())
+    play(project, "bwrap", f"cat {cache}/token > seen; true", mode="yolo")
+    assert (project.cwd / "seen").read_text(encoding="utf-8") == ""
+    assert sorted(path.name for path in project.home.iterdir()) == before
 
 
 def test_a_layer_with_a_link_to_a_directory_is_removed(tmp_path: Path) -> None:

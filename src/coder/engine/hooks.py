@@ -152,11 +152,12 @@ class CallAnswer(msgspec.Struct, frozen=True):
     asks: str | None = None
 
     def over(self, ruling: Ruling) -> Ruling:
-        """Merge with the policy's ruling: hooks never override a denial."""
+        """Merge with the policy's ruling: hooks override no denial, and let no command leave the sandbox."""
         if ruling.decision == "allow" and self.asks is not None:
             reason = Phrase("hooks.asks", reason=self.asks)
             return msgspec.structs.replace(ruling, decision="ask", reasons=[reason], can_always=False)
-        if ruling.decision == "ask" and self.allowed:
+        leaves = any(reason.key == "policy.outside" for reason in ruling.reasons)
+        if ruling.decision == "ask" and self.allowed and not leaves:
             return msgspec.structs.replace(ruling, decision="allow")
         return ruling
 

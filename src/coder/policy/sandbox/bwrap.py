@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coder.fs.private import make_private
+from coder.policy.sandbox.caches import remove_links
 from coder.policy.sandbox.places import AccessRules
 from coder.process.programs import DESCRIPTOR, Prepared, find_program
 
@@ -61,6 +63,9 @@ def bwrap_arguments(
     if not (network or filtered):
         arguments.append("--unshare-net")
     arguments += _system_mounts()
+    if places.caches.overlays:
+        inside = (places.writable, places.locked, places.readable, places.emptied, places.hidden)
+        remove_links(places.caches.overlays, chain(places.caches.fixed, *inside))
     # A later mount covers an earlier one: parents first, and of equals the stricter last.
     for _, _, mount in sorted(_mounts(places), key=lambda entry: entry[:2]):
         arguments += mount

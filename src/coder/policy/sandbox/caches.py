@@ -227,6 +227,20 @@ def within(path: str, directories: Iterable[str]) -> bool:
     return any(path == one or path.startswith(one.rstrip("/") + "/") for one in directories)
 
 
+def remove_links(overlays: Iterable[Overlay], mounted: Iterable[str]) -> None:
+    """Remove links that commands left in a layer where something is to be mounted: bubblewrap, which is
+    outside the sandbox then, would follow them. Raises OSError.
+    """
+    mounted = list(mounted)
+    for path, upper, _work in overlays:
+        for inner in (one[len(path) + 1 :] for one in mounted if one.startswith(f"{path}/")):
+            at = upper
+            for part in inner.split("/"):
+                at = f"{at}/{part}"
+                if os.path.islink(at):
+                    os.unlink(at)
+
+
 def _made(directory: str) -> str:
     os.makedirs(directory, mode=0o700, exist_ok=True)
     return directory
