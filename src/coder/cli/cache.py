@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from coder.cli.common import parser_for, settings_from
 from coder.cli.errors import Exit
+from coder.cli.streams import show
 from coder.policy.sandbox.caches import clear_layers, layers_in_use
 from coder.policy.scratch import state_directory
 
@@ -20,11 +21,11 @@ def run(arguments: list[str]) -> int:
     home, say = state_directory(settings.home), settings.texts.say
     if chosen.action == "clear":
         freed = clear_layers(home)
-        print(say("cli.cache.cleared", size=f"{freed / MEGABYTE:.1f}"))
+        show(say("cli.cache.cleared", size=f"{freed / MEGABYTE:.1f}"))
         if busy := layers_in_use(home):
-            print(say("cli.cache.busy", n=len(busy)))
+            show(say("cli.cache.busy", n=len(busy)))
     else:
         found = layers_in_use(home)
         size = sum(one.bytes for one in found) / MEGABYTE
-        print(say("cli.cache.size", n=len(found), size=f"{size:.1f}", path=home / "caches"))
+        show(say("cli.cache.size", n=len(found), size=f"{size:.1f}", path=home / "caches"))
     return Exit.ANSWERED
