@@ -14,7 +14,9 @@ from box import Box, available, level_of, users
 from coder.policy.sandbox.caches import clear_layers, settings_without_credentials, take_layer
 from coder.policy.sandbox.grants import Grants
 from coder.policy.sandbox.ladder import Sandbox
+from coder.policy.sandbox.places import LineAccess
 from coder.policy.shell.verdict import OutsideWrite
+from coder.process.programs import Runs, start
 from coder.protocol.ops import ApprovalReply
 from kit import ScriptedServer
 from kit.calls import bash
@@ -103,22 +105,155 @@ def test_known_commands_are_the_system_s(
     assert sorted(path.name for path in out.iterdir()) == ["d"]
 
 
-@pytest.mark.parametrize("line", ["mkdir ~/d", "mkdir /made-by-a-test", "mkdir -p /made-by-a-test/a/b"])
-def test_a_directory_with_the_home_in_it_is_never_opened(project: Project, rung: str, line: str) -> None:
+@pytest.mark.parametrize("line", ["rmdir ~/sub", "mkdir /made-by-a-test", "mkdir -p /made-by-a-test/a/b"])
+def test_nobody_is_asked_about_what_no_approval_opens(project: Project, rung: str, line: str) -> None:
+    (project.home / "sub").mkdir()
     (result,) = played(project, rung, line, answer="no")
     assert 'sandbox: "off"' in result["content"]
 
 
-@pytest.mark.parametrize("inside", [".git", "bin"])
-def test_a_directory_that_holds_what_programs_obey_is_not_opened(
-    project: Project, rung: str, inside: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    out = project.cwd.parent / "out"
-    (out / inside).mkdir(parents=True)
-    if inside == "bin":
-        monkeypatch.setenv("PATH", f"{os.environ['PATH']}:{out}/bin")
-    (result,) = played(project, rung, "mkdir ../out/d")
+@pytest.mark.parametrize("line", ["mkdir ~/d", "mv mine ~/d", "mkdir ../out/d"])
+def test_landlock_opens_neither_the_home_nor_another_repository(project: Project, line: str) -> None:
+    if "landlock" not in RUNGS:
+        pytest.skip("needs Landlock")
+    (project.cwd.parent / "out" / ".git").mkdir(parents=True)
+    project.write("mine", "mine")
+    (result,) = played(project, "landlock", line, answer="no")
     assert 'sandbox: "off"' in result["content"]
+
+
+class Staging:
+    """Places that are never opened, with something in them."""
+
+    def __init__(self, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+        if "bwrap" not in RUNGS:
+            pytest.skip("needs mounts")
+        self.home, self.out = project.home, project.cwd.parent / "out"
+        (self.out / ".git" / "hooks").mkdir(parents=True)
+        (self.out / "bin").mkdir()
+        (self.home / "link").symlink_to("notes")
+        for path in (self.home / ".bashrc", self.home / "notes", self.out / "kept"):
+            path.write_text("kept", encoding="utf-8")
+        project.write("mine", "mine")
+        monkeypatch.setenv("PATH", f"{os.environ['PATH']}:{self.out}/bin")
+
+    def tree(self) -> dict[str, str]:
+        """All files and links, but for coder's own."""
+        found = {}
+        for top in (self.home, self.out):
+            for path in sorted(top.rglob("*")):
+                name = str(path.relative_to(top.parent))
+                if not name.startswith("home/.coder"):
+                    link = str(path.readlink()) if path.is_symlink() else ""
+                    found[name] = link or (path.read_text(encoding="utf-8") if path.is_file() else "")
+        return found
+
+
+@pytest.fixture
+def staging(project: Project, monkeypatch: pytest.MonkeyPatch) -> Staging:
+    return Staging(project, monkeypatch)
+
+
+STAGED: dict[str, dict[str, str | None]] = {
+    "mkdir ~/d": {"home/d": ""},
+    "mkdir -p ~/d/e && cp mine ~/d/e/f": {"home/d": "", "home/d/e": "", "home/d/e/f": "mine"},
+    "mkdir ~/d && echo x > ~/d/f": {"home/d": "", "home/d/f": "x\n"},
+    "mv mine ~/": {"home/mine": "mine"},
+    "mv mine ~/notes": {"home/notes": "mine"},
+    "rm ~/notes": {"home/notes": None},
+    "mv ~/notes ~/moved": {"home/notes": None, "home/moved": "kept"},
+    "touch ~/new; cat ~/notes ~/link > seen": {"home/new": ""},
+    "mkdir ../out/d": {"out/d": ""},
+    "ln -s kept ../out/x": {"out/x": "kept"},
+    "cp -r ../out/bin ../out/more": {"out/more": ""},
+    "mkdir ~/d && false": {"home/d": ""},
+    # A program that is not known gets the same, and no more.
+    'python3 -c \'open("../out/kept", "w")\'; mkdir ../out/d': {"out/d": ""},
+    "mkdir ~/d && python3 -c 'import os; os.mkdir(os.path.expanduser(\"~/e\"))'": {"home/d": ""},
+}
+
+
+@pytest.mark.parametrize("line", STAGED)
+def test_a_listed_entry_is_made_where_the_directory_is_not_opened(
+    project: Project, staging: Staging, line: str
+) -> None:
+    before = staging.tree()
+    played(project, "bwrap", line)
+    expected = {name: text for name, text in {**before, **STAGED[line]}.items() if text is not None}
+    assert staging.tree() == expected
+    assert not list(project.home.glob(".coder/staged/*"))
+
+
+def test_a_file_that_was_replaced_meanwhile_is_kept(tmp_path: Path) -> None:
+    root, notes = tmp_path / "project", tmp_path / "out" / "notes"
+    for directory in (root, notes.parent, tmp_path / "own"):
+        directory.mkdir()
+    notes.write_text("old", encoding="utf-8")
+    rules = Sandbox(level_of("bwrap"), root, tmp_path / "own").places()
+    grants = Grants(
+        [OutsideWrite(str(notes), entry=True, gone=True)],
+        rules,
+        plain=True,
+        mounts=False,
+        state=tmp_path / "own",
+        refused=lambda _directory: True,
+    )
+    (staged,) = grants.staged.values()
+    Path(staged.stage, "notes").unlink()  # as `rm` does
+    (tmp_path / "new").write_text("theirs", encoding="utf-8")
+    (tmp_path / "new").replace(notes)
+    assert "replaced meanwhile" in str(grants.close())
+    assert notes.read_text(encoding="utf-8") == "theirs"
+
+
+@pytest.mark.parametrize("line", ["echo x > ../place/f", "mkdir ../place/d", "touch ../place/sub/f"])
+@pytest.mark.parametrize("by", ["link", "directory"])
+def test_another_directory_in_its_place_is_not_written(
+    project: Project, rung: str, line: str, by: str
+) -> None:
+    place, other = project.cwd.parent / "place", project.cwd.parent / "other"
+    for directory in (place / "sub", other / "sub"):
+        directory.mkdir(parents=True)
+
+    def swap() -> Literal["yes"]:
+        place.rename(project.cwd.parent / "away")
+        place.symlink_to(other) if by == "link" else other.rename(place)
+        return "yes"
+
+    async def scenario(url: str) -> None:
+        driver = Driver(project, url, can_ask=True)
+        driver.engine.agent.sandbox.level = level_of(rung)
+        driver.start()
+        await driver.send("go", lambda asked: ApprovalReply(asked.approval_id, swap()))
+        await driver.close()
+
+    with ScriptedServer([{"calls": [bash(line)]}, {"text": "done"}]) as server:
+        asyncio.run(scenario(server.url))
+    (result,) = project.of_type("observation")
+    assert "not the place that was approved" in result["content"]
+    assert [path.name for path in place.rglob("*")] == ["sub"]
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_the_sandbox_opens_the_directory_that_was_held(tmp_path: Path, rung: str, swapped: bool) -> None:
+    """Although another takes its place after the last look at it."""
+    root, home, out, other = (tmp_path / name for name in ("project", "home", "out", "other"))
+    for directory in (root, home, out, other):
+        directory.mkdir()
+    environment = {"HOME": str(home), "PATH": os.environ["PATH"]}
+    sandbox = Sandbox(level_of(rung), root, tmp_path / "own", environment=environment)
+    grants = Grants(
+        [OutsideWrite(f"{out}/d", entry=True)], sandbox.places(), plain=True, mounts=rung == "bwrap"
+    )
+    line = sandbox.wrap(["/bin/mkdir", f"{out}/d"], LineAccess(granted=grants.opened, plain=True))
+    if swapped:
+        out.rename(tmp_path / "away")
+        out.symlink_to(other)
+    process = start(line, runs=Runs.IN_SANDBOX, environment=environment, cwd=root)
+    assert bool(process.wait()) == swapped
+    grants.close()
+    assert [path.name for path in (tmp_path / "away" if swapped else out).iterdir()] == ["d"] * (not swapped)
+    assert list(other.iterdir()) == []
 
 
 def test_a_link_in_the_private_tmp_moves_and_removes_nothing(tmp_path: Path) -> None:

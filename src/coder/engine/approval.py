@@ -15,6 +15,7 @@ from coder.config import ConfigError
 from coder.config.schema import OperatingMode, Preset
 from coder.engine.session import Session
 from coder.policy.decide import decide, preset_gives
+from coder.policy.scratch import state_directory
 from coder.policy.shell.verdict import Ruling, ShellVerdict
 from coder.protocol import entries
 from coder.protocol.events import ApprovalRequested, ApprovalResolved, Notice
@@ -27,6 +28,7 @@ from coder.tools.text.hunks import diff_of, hunks_of, renumbered
 
 if TYPE_CHECKING:
     from coder.mcp.tools import McpTool
+    from coder.policy.sandbox.grants import Seen
 
 _SETTING = frozenset(
     {"config", "remote", "branch", "push", "pull", "fetch", "checkout", "switch", "submodule"}
@@ -143,9 +145,19 @@ def _unreachable(session: Session, line: str) -> ToolResult | None:
         return None
     from coder.policy.sandbox.grants import why_not
 
-    home, mounts = str(agent.place.home), level.rung == "bwrap"
-    reason = why_not(verdict, str(agent.root), home, agent.place.environment, mounts=mounts)
+    place, mounts = agent.place, level.rung == "bwrap"
+    state = state_directory(place.home) if mounts else None
+    reason = why_not(verdict, str(agent.root), str(place.home), place.environment, mounts=mounts, state=state)
     return failed(f"{reason} {LEAVE}", reason) if reason is not None else None
+
+
+def _seen(verdict: ShellVerdict | None) -> Seen | None:
+    """What the line's paths outside the workspace lead to now."""
+    if verdict is None or not verdict.outside:
+        return None
+    from coder.policy.sandbox.grants import Seen
+
+    return Seen(verdict.outside)
 
 
 def _may_verify(session: Session, line: str) -> bool:
@@ -252,6 +264,8 @@ async def ask_person(
         return preview.fault
     session.log.append(asked)
     session.told_jobs_uncovered |= any(reason.key == "policy.background" for reason in ruling.reasons)
+    verdict = session.judged[1] if session.judged is not None else None
+    seen = _seen(verdict)
     reply = await _reply(session, call, ruling, asked.approval_id, preview)
     if reply.answer == "always" and ruling.can_always:
         try:
@@ -263,9 +277,8 @@ async def ask_person(
         if remote := _remote(tool):
             remote.accept()
         agent.sandbox.confirmed |= NO_SANDBOX in ruling.reasons
-        verdict = session.judged[1] if session.judged is not None else None
         session.context.approved = Approved(
-            preview.changes, bool(reply.amended), person=True, verdict=verdict
+            preview.changes, bool(reply.amended), person=True, verdict=verdict, seen=seen
         )
         if not reply.amended:
             return None

@@ -77,12 +77,17 @@ async def run_command(
     by_person = approved is not None and approved.person and sandbox is not None and not sandbox.plan
     settings = by_person and "git" in line and sets_git(session, line)
     try:
-        grants = _grants(sandbox, approved) if by_person else None
+        grants = _grants(session, sandbox, approved) if by_person else None
     except OSError as error:
         return failed(f"the command was not run: {error.strerror or error}")
     access = LineAccess(tool_caches=not read_only, git_settings=settings)
     if grants is not None and approved is not None and approved.verdict is not None:
-        access = msgspec.structs.replace(access, granted=grants.paths, plain=approved.verdict.plain)
+        access = msgspec.structs.replace(
+            access,
+            granted=grants.opened,
+            staged=list(grants.staged.values()),
+            plain=approved.verdict.plain,
+        )
     context.wrap_command = list if sandbox is None else partial(sandbox.wrap, access=access)
     run = partial(tool.run, args, context, on_output)
     # A command that cannot write changed nothing: a change meanwhile is the person's.
@@ -109,15 +114,24 @@ async def run_command(
     return result if sandbox is None or result.ok else _explained(session, sandbox, line, result)
 
 
-def _grants(sandbox: Sandbox | None, approved: Approved | None) -> Grants | None:
+def _grants(session: Session, sandbox: Sandbox | None, approved: Approved | None) -> Grants | None:
     """What the person let the line write outside the workspace. Raises OSError."""
     if sandbox is None or approved is None or approved.verdict is None or not approved.verdict.outside:
         return None
-    from coder.policy.sandbox.grants import Grants
+    from coder.policy.sandbox.grants import Grants, refusal_to_open
 
     verdict: ShellVerdict = approved.verdict
+    place = session.agent.place
     mounts = sandbox.level.rung == "bwrap"
-    return Grants(verdict.outside, sandbox.places(), plain=verdict.plain, mounts=mounts)
+    return Grants(
+        verdict.outside,
+        sandbox.places(),
+        plain=verdict.plain,
+        mounts=mounts,
+        seen=approved.seen,
+        state=sandbox.state if mounts else None,
+        refused=lambda directory: refusal_to_open(directory, str(place.home), place.environment),
+    )
 
 
 async def _run_outside(

@@ -201,16 +201,23 @@ class Prepared(HeldLine):
         super().__init__(words)
         self.file = file
         self.start = start
+        self.descriptors: tuple[int, ...] = ()  # passed on as they are
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[tuple[list[str], tuple[int, ...]]]:
         """The words to start, and the descriptors to pass on."""
         if not self.file:
-            yield self, ()
+            yield self, self.descriptors
             return
         descriptor = os.open(self.file, os.O_RDONLY | os.O_CLOEXEC)  # its own offset: read by one child only
         try:
-            yield [str(descriptor) if word == DESCRIPTOR else word for word in self], (descriptor,)
+            yield (
+                [str(descriptor) if word == DESCRIPTOR else word for word in self],
+                (
+                    descriptor,
+                    *self.descriptors,
+                ),
+            )
         finally:
             os.close(descriptor)
 

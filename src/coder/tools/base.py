@@ -105,12 +105,14 @@ class Preview(msgspec.Struct, frozen=True):
 class Approved(msgspec.Struct, frozen=True):
     """What a call that was asked about may change. `changes`: as previewed; None if nobody looked at them.
     `amended`: these files as they were, but to a content that the person chose. `person`: a person answered.
-    `verdict`: on a command, as it was when they were asked."""
+    `verdict`: on a command, as it was when they were asked. `seen`: the places outside the workspace that it
+    writes, held since then."""
 
     changes: tuple[Change, ...] | None = None
     amended: bool = False
     person: bool = False
     verdict: Any = None
+    seen: Any = None
 
     def covers(self, changes: Sequence[Change]) -> bool:
         if self.changes is None or self.amended:

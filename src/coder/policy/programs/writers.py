@@ -11,12 +11,13 @@ from coder.policy.shell.words import Word
 
 class Written(NamedTuple):
     """An operand that a command writes. `entry`: it is created, removed or renamed, rather than filled.
-    `into`: names of the files that are written if it is a directory.
+    `into`: names of the files that are written if it is a directory. `gone`: it is removed or renamed.
     """
 
     word: Word
     entry: bool = False
     into: tuple[str, ...] = ()
+    gone: bool = False
 
 
 # The options under which a command writes its operands and nothing else; of short ones the letters, and a
@@ -66,7 +67,7 @@ def _coreutils(name: str, operands: list[Word], words: list[str]) -> list[Writte
     if name == "chmod":
         return [Written(word) for word in operands[1:]]
     if name in ("mkdir", "rmdir", "rm"):
-        return [Written(word, entry=True) for word in operands]
+        return [Written(word, entry=True, gone=name != "mkdir") for word in operands]
     if len(operands) < 2:
         return None
     *sources, target = operands
@@ -74,7 +75,10 @@ def _coreutils(name: str, operands: list[Word], words: list[str]) -> list[Writte
     if not set(into).isdisjoint(("", ".", "..")):
         return None
     if name == "mv":
-        return [*(Written(word, entry=True) for word in sources), Written(target, entry=True, into=into)]
+        return [
+            *(Written(word, entry=True, gone=True) for word in sources),
+            Written(target, entry=True, into=into),
+        ]
     if name == "ln":
         return [Written(target, entry=True, into=into)]
     whole = any(

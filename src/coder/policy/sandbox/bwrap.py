@@ -52,10 +52,17 @@ def find_bwraps(path: str, workspace: Path | str) -> list[str]:
 
 
 def bwrap_arguments(
-    program: str, places: AccessRules, *, network: bool, filtered: bool = False, search: str = ""
+    program: str,
+    places: AccessRules,
+    *,
+    network: bool,
+    filtered: bool = False,
+    search: str = "",
+    by_descriptor: bool = False,
 ) -> list[str]:
     """The arguments before the command. `filtered`: with the filter that leaves it neither sockets nor IPC,
-    namespaces for which would cost a millisecond. `search`: overrides its PATH.
+    namespaces for which would cost a millisecond. `search`: overrides its PATH. `by_descriptor`: this
+    bubblewrap mounts what is granted by its descriptor, which no link can lead elsewhere.
     """
     arguments = [program, "--unshare-pid", "--die-with-parent"]
     if not filtered:
@@ -67,7 +74,7 @@ def bwrap_arguments(
         inside = (places.writable, places.locked, places.readable, places.emptied, places.hidden)
         remove_links(places.caches.overlays, chain(places.caches.fixed, *inside))
     # A later mount covers an earlier one: parents first, and of equals the stricter last.
-    for _, _, mount in sorted(_mounts(places), key=lambda entry: entry[:2]):
+    for _, _, mount in sorted(_mounts(places, by_descriptor=by_descriptor), key=lambda entry: entry[:2]):
         arguments += mount
     closed = [*(path for path in places.hidden if os.path.isdir(path)), *places.emptied]
     if not places.writable:
@@ -126,36 +133,50 @@ def _contains_mounts(temp: str, places: AccessRules) -> bool:
     return any(path.startswith(temp + "/") for path in inside)
 
 
-def _mounts(places: AccessRules) -> Iterator[tuple[int, int, list[str]]]:
-    def mount(rank: int, path: str, *words: str) -> tuple[int, int, list[str]]:
-        return path.rstrip("/").count("/"), rank, [*words, path]
+_Mount = tuple[int, int, list[str]]
 
+
+def _mount(rank: int, path: str, *words: str) -> _Mount:
+    return path.rstrip("/").count("/"), rank, [*words, path]
+
+
+def _granted_mounts(places: AccessRules, *, by_descriptor: bool) -> Iterator[_Mount]:
+    for staged in places.staged:
+        yield _mount(-1, staged.directory, "--bind", staged.stage)
+        for name, link in staged.names.items():
+            shown = f"{staged.directory}/{name}"
+            yield _mount(-1, shown, *(("--symlink", link) if link else ("--ro-bind-try", shown)))
+    for path in places.writable:
+        opened = places.granted.get(path) if by_descriptor else None
+        yield _mount(2, path, *(("--bind", path) if opened is None else ("--bind-fd", str(opened))))
+
+
+def _mounts(places: AccessRules, *, by_descriptor: bool) -> Iterator[_Mount]:
+    yield from _granted_mounts(places, by_descriptor=by_descriptor)
     for path in places.temp:
         writable = places.writable or _contains_mounts(path, places)  # mount points are created in it
-        yield mount(0, path, "--bind" if writable else "--ro-bind", places.scratch)
+        yield _mount(0, path, "--bind" if writable else "--ro-bind", places.scratch)
     # At its own path as well, which the file tools use.
-    yield mount(1, places.scratch, "--bind" if places.writable else "--ro-bind", places.scratch)
+    yield _mount(1, places.scratch, "--bind" if places.writable else "--ro-bind", places.scratch)
     for path in places.seen_in_temp:
-        yield mount(1, path, "--ro-bind-try", path)
+        yield _mount(1, path, "--ro-bind-try", path)
     for path, upper, work in places.caches.overlays:
-        yield mount(1, path, "--overlay-src", path, "--overlay", upper, work)
+        yield _mount(1, path, "--overlay-src", path, "--overlay", upper, work)
     for path in places.caches.fixed:
-        yield mount(2, path, "--ro-bind", path)
-    for path in places.writable:
-        yield mount(2, path, "--bind", path)
+        yield _mount(2, path, "--ro-bind", path)
     if places.workspace not in places.writable and any(
         places.workspace.startswith(directory + "/") for directory in (*places.writable, *places.hidden)
     ):
-        yield mount(3, places.workspace, "--ro-bind", places.workspace)
+        yield _mount(3, places.workspace, "--ro-bind", places.workspace)
     for path in places.pinned:
-        yield mount(4, path, "--bind", path)
+        yield _mount(4, path, "--bind", path)
     for path in (*places.locked, *places.readable):
-        yield mount(5, path, "--ro-bind", path)
+        yield _mount(5, path, "--ro-bind", path)
     for path in places.emptied:
-        yield mount(6, path, "--perms", "0555", "--tmpfs")
+        yield _mount(6, path, "--perms", "0555", "--tmpfs")
     shown = dict(places.replaced)
     for path in places.hidden:
-        yield mount(6, path, *_mask(path, shown.get(path, "")))
+        yield _mount(6, path, *_mask(path, shown.get(path, "")))
 
 
 def _mask(path: str, shown: str) -> list[str]:

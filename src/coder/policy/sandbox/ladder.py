@@ -180,10 +180,12 @@ class Sandbox:
         """
         layer = take_layer(self.state, os.path.realpath(self.workspace)) if self.caches else None
         line = self._line(argv, self.places(access, layer), plain=access.plain)
-        if layer is None:
+        if layer is None and not access.granted:
             return line
         held = line if isinstance(line, HeldLine) else Prepared(line)
         held.held = layer
+        if isinstance(held, Prepared):
+            held.descriptors = tuple(access.granted.values())
         return held
 
     def _line(self, argv: list[str], places: AccessRules, *, plain: bool) -> list[str]:
@@ -208,6 +210,7 @@ class Sandbox:
             network=self.network or not self.level.cuts_network,
             filtered=self.plan and self.level.filters,
             search=path,
+            by_descriptor=self.level.overlays,  # both came with 0.11, or earlier
         )
         line = [*before, *argv]
         if not self.level.filters:
@@ -271,6 +274,7 @@ def launcher_line(
         "environment": environment,
         "in_temp": places.in_temp,
         "writable": [] if read_only else writable,
+        "granted": {path: _identity(opened) for path, opened in places.granted.items()},
         "devices": [f"/dev/{name}" for name in _DEVICES],
         "guarded": [*map(_guarded, places.locked), *places.absent] if shut_in else [],
         "temp": places.scratch if shut_in else "",
@@ -289,6 +293,11 @@ def _weak_filter(network: bool, read_only: bool) -> bytes:
     from coder.policy.sandbox.seccomp import weak_filter
 
     return weak_filter(network=network, read_only=read_only, truncates=landlock_abi() >= 3)
+
+
+def _identity(descriptor: int) -> tuple[int, int]:
+    info = os.fstat(descriptor)
+    return info.st_dev, info.st_ino
 
 
 def _guarded(locked: str) -> str:

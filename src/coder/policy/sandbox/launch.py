@@ -101,7 +101,7 @@ def restrict_files(spec: dict[str, Any]) -> None:
     write = handled & ~_MAKE_CHAR & ~_MAKE_BLOCK
     for path in spec["writable"]:
         for part in all_but([h for h in hidden if h.startswith(path + "/")], path):
-            _allow(ruleset, part, write)
+            _allow(ruleset, part, write, spec["granted"].get(path))
     for path in spec["devices"]:
         _allow(ruleset, path, (_READ_FILE | _WRITE_FILE | _TRUNCATE | _READ_DIR) & handled)
     enter(ruleset)
@@ -151,13 +151,17 @@ def all_but(hidden: Iterable[str], top: str = "/") -> Iterator[str]:
                 yield path
 
 
-def _allow(ruleset: int, path: str, access: int) -> None:
+def _allow(ruleset: int, path: str, access: int, identity: tuple[int, int] | None = None) -> None:
+    """`identity`: device and number of the file that was approved; another one stays denied."""
     try:
         fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
         return
     try:
-        if not stat.S_ISDIR(os.fstat(fd).st_mode):
+        found = os.fstat(fd)
+        if identity is not None and identity != (found.st_dev, found.st_ino):
+            return
+        if not stat.S_ISDIR(found.st_mode):
             access &= _OF_FILES
         rule = access.to_bytes(8, sys.byteorder) + fd.to_bytes(4, sys.byteorder)
         LIBC.syscall(_ADD_RULE, ruleset, 1, rule, 0)  # on failure the path stays denied

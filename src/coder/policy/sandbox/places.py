@@ -52,15 +52,29 @@ class AccessRules(msgspec.Struct, frozen=True):
     caches: Caches = Caches()
     in_temp: dict[str, str] = {}  # variables, and what they name below the command's TMPDIR
     replaced: list[tuple[str, str]] = []  # hidden files, and what is shown in their place
+    granted: Mapping[str, int] = {}  # those of `writable` that were opened when the person was asked
+    staged: Sequence[Staged] = ()
+
+
+class Staged(NamedTuple):
+    """A directory outside the workspace that `stage` stands for. `names`: its entries, which the command sees
+    but cannot change, each with its target if it is a symlink.
+    """
+
+    directory: str
+    stage: str
+    names: dict[str, str]
+    descriptor: int  # of the directory
 
 
 class LineAccess(msgspec.Struct, frozen=True):
     """What the person allowed one line beyond the rules for all. `git_settings`: to change the repository's.
-    `granted`: existing files and directories outside the workspace that it may write.
+    `granted`: existing files and directories outside the workspace that it may write, with descriptors.
     """
 
     git_settings: bool = False
-    granted: Sequence[str] = ()
+    granted: Mapping[str, int] = {}
+    staged: Sequence[Staged] = ()
     plain: bool = False  # known commands only, which must be the system's
     tool_caches: bool = False  # of a line in plan mode: tools write their caches to its TMPDIR
 
@@ -126,6 +140,8 @@ def places_for(
         caches=caches,
         in_temp=_TOOL_CACHES if plan and access.tool_caches else {},
         replaced=[] if state is None else settings_without_credentials(person, state),
+        granted=access.granted,
+        staged=access.staged,
     )
 
 

@@ -250,7 +250,8 @@ class _Judge:
             ):
                 before = self._outside.get(target)
                 entry = one.entry or (before is not None and before.entry)
-                self._outside[target] = OutsideWrite(target, entry)
+                gone = one.gone or (before is not None and before.gone)
+                self._outside[target] = OutsideWrite(target, entry, gone)
                 risk = outside_risk(target, self._places.scratch)
                 finding.refuse(Phrase("policy.why.writes_outside", path=target), opaque=True, risk=risk)
 

@@ -53,11 +53,12 @@ class Segment(msgspec.Struct, frozen=True):
 
 class OutsideWrite(msgspec.Struct, frozen=True):
     """A file or directory outside the workspace that a line names to write, as a real path. `entry`: it is
-    created, removed or renamed, rather than filled.
+    created, removed or renamed, rather than filled. `gone`: removed, or renamed to something else.
     """
 
     path: str
     entry: bool = False
+    gone: bool = False
 
 
 class ShellVerdict(msgspec.Struct, frozen=True):

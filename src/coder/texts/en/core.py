@@ -213,6 +213,9 @@ TEXTS: dict[str, str] = {
         "reading of the shell alone"
     ),
     "sandbox.outside.above": "{path} contains the home directory, which no sandboxed command may change.",
+    "sandbox.outside.directory": (
+        "{path} is in a directory that no sandboxed command may change, so it cannot be removed or moved."
+    ),
     "sandbox.outside.path": "{path} is on PATH, where no sandboxed command may write.",
     "sandbox.outside.secret": "{path} is a place for secrets, which no sandboxed command may write.",
     "sandbox.outside.starts": "Programs obey {path} when they start, so no sandboxed command may write it.",

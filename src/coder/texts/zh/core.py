@@ -182,6 +182,7 @@ TEXTS: dict[str, str] = {
         "无（{reason}）：命令可以做你能做的一切；不经询问就运行的命令只由 coder 的 shell 解析把关"
     ),
     "sandbox.outside.above": "{path} 包含主目录，沙箱中的命令不能更改。",
+    "sandbox.outside.directory": "{path} 是目录，所在位置不允许沙箱中的命令更改，因此不能删除或移动。",
     "sandbox.outside.path": "{path} 在 PATH 中，沙箱中的命令不能写入。",
     "sandbox.outside.secret": "{path} 存放机密，沙箱中的命令不能写入。",
     "sandbox.outside.starts": "程序启动时会遵从 {path}，因此沙箱中的命令不能写入。",
