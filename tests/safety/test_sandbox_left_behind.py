@@ -102,3 +102,26 @@ def test_programs_that_a_hook_starts_are_put_back_with_it(box: Box) -> None:
     box.run("echo evil > .git/hooks/pre-push; rm -rf .git/hooks/pre-commit.d")
     assert inner.read_text(encoding="utf-8") == "good\n"
     assert (box.workspace / ".git/hooks/pre-push").read_text(encoding="utf-8") == "#!/bin/sh\n"
+
+
+DEEP = """python3 -c "
+import os
+for _ in range(2500):
+    os.mkdir('d')
+    os.chdir('d')
+open('x', 'w').close()
+"
+"""
+
+
+def test_a_hook_below_which_no_walk_reaches_is_put_back(box: Box) -> None:
+    box.run(f"echo evil > .git/hooks/pre-push; cd .git/hooks && {DEEP}")
+    hooks = box.workspace / ".git/hooks"
+    assert [path.name for path in hooks.iterdir()] == ["pre-push"]
+    assert (hooks / "pre-push").read_text(encoding="utf-8") == "#!/bin/sh\n"
+
+
+def test_a_deep_temporary_tree_of_a_read_only_line_is_removed(box: Box) -> None:
+    done = box.run(f"echo $TMPDIR; cd $TMPDIR && mkdir 0 && chmod 0 0 && {DEEP} exit 7", plan=True)
+    assert done.exit_code == 7
+    assert not Path(done.stdout.strip(), "d").exists()  # bubblewrap's is a file system of its own

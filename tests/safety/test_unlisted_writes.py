@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any, Literal
 
@@ -323,6 +324,16 @@ def test_a_layer_with_a_link_to_a_directory_is_removed(tmp_path: Path) -> None:
     clear_layers(tmp_path / "own")
     assert not layer.directory.exists()
     assert outside.stat().st_mode & 0o777 == 0o750
+
+
+def test_a_layer_deeper_than_any_path_is_removed(tmp_path: Path) -> None:
+    layer = take_layer(tmp_path / "own", "/project")
+    assert layer is not None
+    command = "import os\nfor _ in range(2500):\n    os.mkdir('d')\n    os.chdir('d')"
+    subprocess.run([sys.executable, "-c", command], cwd=layer.directory, check=True)
+    layer.close()
+    clear_layers(tmp_path / "own")
+    assert not layer.directory.exists()
 
 
 def test_bundler_s_credentials_are_not_shown(tmp_path: Path) -> None:

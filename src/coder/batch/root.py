@@ -10,12 +10,11 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import shutil
 import signal
-import stat
 import time
 from pathlib import Path
 
+from coder.policy.sandbox import caches
 from coder.policy.scratch import private_base
 
 _LOCK = "alive.lock"
@@ -106,24 +105,10 @@ def end_strays(directory: Path) -> None:
 
 
 def remove_tree(path: Path) -> None:
-    """Also where a task took away its own permissions, something still writes while it is being ended, or
-    another removes it too. What cannot be removed stays."""
+    """Also where something still writes while it is being ended, or another removes it too. What cannot be
+    removed stays."""
     for _ in range(5):
-        shutil.rmtree(path, ignore_errors=True)
+        caches.remove_tree(path)
         if not os.path.lexists(path):
             return
-        _permit(path)
         time.sleep(0.05)
-
-
-def _permit(tree: Path) -> None:
-    _own(tree)
-    for at, folders, _ in os.walk(tree):
-        for name in folders:  # before it goes into them
-            _own(Path(at, name))
-
-
-def _own(directory: Path) -> None:
-    with contextlib.suppress(OSError):
-        if not directory.is_symlink():
-            directory.chmod(stat.S_IRWXU)

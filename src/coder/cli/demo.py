@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import shutil
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -53,13 +52,14 @@ def run(arguments: list[str]) -> int:
 
 def _remove(directory: Path) -> None:
     """Remove the project and its scratch directory."""
+    from coder.policy.sandbox.caches import remove_tree
     from coder.policy.scratch import scratch_of
 
+    scratch = Path(scratch_of(directory))
+    remove_tree(scratch)
     with contextlib.suppress(OSError):
-        scratch = Path(scratch_of(directory))
-        shutil.rmtree(scratch)
         scratch.parent.rmdir()  # fails if it has others
-    shutil.rmtree(directory, ignore_errors=True)
+    remove_tree(directory)
 
 
 async def _scripted_tour(directory: Path, lang: str, delay: float, *, keep: bool) -> int:

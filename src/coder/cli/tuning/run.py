@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-import shutil
 import tempfile
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
@@ -104,11 +103,11 @@ def laid_out(task: Task) -> Iterator[Path]:
             path.write_text(text, encoding="utf-8")
         yield directory
     finally:
+        from coder.policy.sandbox.caches import remove_tree
         from coder.policy.scratch import scratch_of
 
-        with contextlib.suppress(OSError):
-            shutil.rmtree(scratch_of(directory))
-        shutil.rmtree(top, ignore_errors=True)
+        remove_tree(Path(scratch_of(directory)))
+        remove_tree(top)
 
 
 async def run_task(

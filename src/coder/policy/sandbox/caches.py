@@ -24,6 +24,7 @@ import msgspec
 
 from coder.fs import digest
 from coder.fs.private import make_private
+from coder.fs.safe_open import parent_of, real_path
 from coder.policy.programs import names
 
 DIRECTORY = "caches"  # in $CODER_HOME
@@ -349,20 +350,26 @@ def _clear(layer: Path) -> int:
 
 
 def remove_tree(directory: Path) -> None:
-    """Remove a layer. The kernel leaves an overlay's work directory without permissions."""
-    for path, below, _files in os.walk(directory):
-        for name in below:
-            with suppress(OSError, NotImplementedError):  # the latter for a link
-                os.chmod(os.path.join(path, name), 0o700, follow_symlinks=False)
-    shutil.rmtree(directory, ignore_errors=True)
+    """Remove what commands have written, however deep. Directories may lack permissions, as the kernel leaves
+    an overlay's work directory. What cannot be removed stays.
+    """
+    from coder.policy.sandbox.launch import remove
+
+    real = Path(real_path(directory.parent), directory.name)
+    with suppress(OSError), parent_of(real) as above:
+        remove(above, directory.name, closed=True)
 
 
 def _bytes_below(directory: Path) -> int:
     total = 0
-    for path, _names, files in os.walk(directory):
-        for name in files:
-            with suppress(OSError):
-                total += os.lstat(os.path.join(path, name)).st_blocks * 512
+    waiting = [os.fspath(directory)]
+    while waiting:
+        with suppress(OSError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
+                else:
+                    total += entry.stat(follow_symlinks=False).st_blocks * 512
     return total
 
 

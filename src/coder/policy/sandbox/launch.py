@@ -56,6 +56,8 @@ _KEPT_CAPABILITIES = {
     10,
 }  # CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID, BIND
 _GUARDED_BYTES = 4_000_000
+_GUARDED_DEPTH = 100  # of directories: git reads hooks and settings from the first few
+_REMOVAL_SECONDS = 60
 SCOPES_FROM = 6  # the Landlock ABI with scopes for abstract sockets and signals
 CANNOT = 125  # exit status: the sandbox could not be set up, and the command was not run
 
@@ -218,9 +220,19 @@ def run(spec: dict[str, Any], command: list[str]) -> int:
         return _run(spec, command)
     finally:
         if spec["fresh"]:
-            above = os.open(spec["fresh"], _OPEN_DIRECTORY)
-            _remove(above, os.path.basename(spec["temp"]), closed=True)
+            _remove_temp(spec)
+
+
+def _remove_temp(spec: dict[str, Any]) -> None:
+    """What cannot be removed stays: the command's exit status does not depend on it."""
+    try:
+        above = os.open(spec["fresh"], _OPEN_DIRECTORY)
+        try:
+            remove(above, os.path.basename(spec["temp"]), closed=True)
+        finally:
             os.close(above)
+    except OSError:
+        pass
 
 
 def _run(spec: dict[str, Any], command: list[str]) -> int:
@@ -420,15 +432,15 @@ class _Guard:
 
     def _remove_new(self) -> str:
         now = _open_below(self.top, self.above)
-        if _snapshot(now, self.name) is None:
+        if _is_unchanged(now, self.name, None):
             return ""
-        _remove(now, self.name)
+        remove(now, self.name)
         return f"{'/'.join([self.root, *self.above, self.name])} was made by the command and has been removed"
 
     def _restore_in(self, directory: int) -> bool:
-        if _snapshot(directory, self.name) == self.kept:
+        if _is_unchanged(directory, self.name, self.kept):
             return False
-        _remove(directory, self.name)
+        remove(directory, self.name)
         if self.kept is not None:
             _recreate(directory, self.name, self.kept)
         return True
@@ -481,7 +493,29 @@ def _mode(directory: int, name: str) -> int:
 Tree = dict[str, "tuple[int, bytes, Tree]"]
 
 
-def _snapshot(directory: int, name: str) -> tuple[int, bytes, Tree] | None:
+def _is_unchanged(directory: int, name: str, kept: tuple[int, bytes, Tree] | None, depth: int = 0) -> bool:
+    """Reads no more than `kept` holds, whatever the command wrote there."""
+    mode = _mode(directory, name) if directory >= 0 else 0
+    if kept is None or mode != kept[0]:
+        return kept is None and not mode
+    if not stat.S_ISDIR(mode):
+        return _snapshot(directory, name) == kept
+    if depth == _GUARDED_DEPTH:
+        return True
+    try:
+        opened = os.open(name, _OPEN_DIRECTORY, dir_fd=directory)
+    except OSError:
+        return not kept[2]
+    try:
+        inside = kept[2]
+        return set(os.listdir(opened)) == inside.keys() and all(
+            _is_unchanged(opened, inner, one, depth + 1) for inner, one in inside.items()
+        )
+    finally:
+        os.close(opened)
+
+
+def _snapshot(directory: int, name: str, depth: int = 0) -> tuple[int, bytes, Tree] | None:
     """Mode and content of a file, or a directory with all that is in it; None if missing."""
     mode = _mode(directory, name) if directory >= 0 else 0
     if not mode:
@@ -489,10 +523,10 @@ def _snapshot(directory: int, name: str) -> tuple[int, bytes, Tree] | None:
     try:
         if stat.S_ISLNK(mode):
             return mode, os.fsencode(os.readlink(name, dir_fd=directory)), {}
-        if stat.S_ISDIR(mode):
+        if stat.S_ISDIR(mode) and depth < _GUARDED_DEPTH:
             opened = os.open(name, _OPEN_DIRECTORY, dir_fd=directory)
             try:
-                found = {inner: _snapshot(opened, inner) for inner in os.listdir(opened)}
+                found = {inner: _snapshot(opened, inner, depth + 1) for inner in os.listdir(opened)}
                 return mode, b"", {inner: one for inner, one in found.items() if one is not None}
             finally:
                 os.close(opened)
@@ -524,21 +558,48 @@ def _recreate(directory: int, name: str, kept: tuple[int, bytes, Tree]) -> None:
             os.fchmod(file.fileno(), stat.S_IMODE(mode))
 
 
-def _remove(directory: int, name: str, *, closed: bool = False) -> None:
-    """`closed`: directories may lack permissions."""
-    mode = _mode(directory, name)
-    if stat.S_ISDIR(mode):
-        if closed and mode & stat.S_IRWXU != stat.S_IRWXU:
-            os.chmod(name, stat.S_IRWXU, dir_fd=directory)
-        opened = os.open(name, _OPEN_DIRECTORY, dir_fd=directory)
-        try:
-            for inner in os.listdir(opened):
-                _remove(opened, inner, closed=closed)
-        finally:
-            os.close(opened)
-        os.rmdir(name, dir_fd=directory)
-    elif mode:
-        os.unlink(name, dir_fd=directory)
+def remove(directory: int, name: str, *, closed: bool = False) -> None:
+    """Remove a file, or a directory with all that is in it. `closed`: directories may lack permissions.
+
+    Moves directories up to the top instead of descending: no depth exhausts the stack or the descriptors.
+    """
+    if not stat.S_ISDIR(_mode(directory, name)):
+        if _mode(directory, name):
+            os.unlink(name, dir_fd=directory)
+        return
+    top = _open_to_empty(directory, name, closed)
+    moved = 0
+    prefix = os.urandom(8).hex()
+    deadline = time.monotonic() + _REMOVAL_SECONDS
+    try:
+        while waiting := os.listdir(top):
+            for inner in waiting:
+                if time.monotonic() > deadline:
+                    raise TimeoutError
+                if not stat.S_ISDIR(_mode(top, inner)):
+                    os.unlink(inner, dir_fd=top)
+                    continue
+                opened = _open_to_empty(top, inner, closed)
+                try:
+                    for below in os.listdir(opened):
+                        if not stat.S_ISDIR(_mode(opened, below)):
+                            os.unlink(below, dir_fd=opened)
+                            continue
+                        os.close(_open_to_empty(opened, below, closed))  # moving it needs its permissions
+                        moved += 1
+                        os.rename(below, f"{prefix}{moved}", src_dir_fd=opened, dst_dir_fd=top)
+                finally:
+                    os.close(opened)
+                os.rmdir(inner, dir_fd=top)
+    finally:
+        os.close(top)
+    os.rmdir(name, dir_fd=directory)
+
+
+def _open_to_empty(directory: int, name: str, closed: bool) -> int:
+    if closed and _mode(directory, name) & stat.S_IRWXU != stat.S_IRWXU:
+        os.chmod(name, stat.S_IRWXU, dir_fd=directory)
+    return os.open(name, _OPEN_DIRECTORY, dir_fd=directory)
 
 
 def main() -> NoReturn:

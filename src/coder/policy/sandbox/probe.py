@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import stat
 import sys
 from pathlib import Path
@@ -225,7 +224,7 @@ def _run_trial(level: SandboxLevel, place: Path, network: bool) -> Hitch | None:
     except TimeoutExpired:
         return Hitch("sandbox.why.late", {"seconds": str(_SECONDS)})
     finally:
-        shutil.rmtree(sandbox.scratch(), ignore_errors=True)
+        remove_tree(Path(sandbox.scratch()))
     if status != 0 or not (workspace / "in").exists():
         lines = stderr.decode("utf-8", errors="replace").strip().splitlines()
         if not lines:
