@@ -6,6 +6,7 @@ import asyncio
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,6 +19,7 @@ from coder.policy.sandbox.ladder import Sandbox
 from coder.policy.sandbox.places import LineAccess
 from coder.policy.shell.verdict import OutsideWrite
 from coder.process.programs import Runs, start
+from coder.protocol.events import ApprovalRequested
 from coder.protocol.ops import ApprovalReply
 from kit import ScriptedServer
 from kit.calls import bash
@@ -33,15 +35,24 @@ def rung(request: pytest.FixtureRequest) -> str:
 
 
 def play(
-    project: Project, rung: str, *lines: str, answer: Literal["yes", "no"] = "yes", **options: Any
+    project: Project,
+    rung: str,
+    *lines: str,
+    answer: Literal["yes", "no"] = "yes",
+    meanwhile: Callable[[], None] = lambda: None,
+    **options: Any,
 ) -> None:
-    """The model runs these lines, all of which the person approves."""
+    """The model runs these lines, all of which the person approves; `meanwhile` happens before the answer."""
+
+    def answered(asked: ApprovalRequested) -> ApprovalReply:
+        meanwhile()
+        return ApprovalReply(asked.approval_id, answer)
 
     async def scenario(url: str) -> None:
         driver = Driver(project, url, **{"can_ask": True, **options})
         driver.engine.agent.sandbox.level = level_of(rung)
         driver.start()
-        await driver.send("go", lambda asked: ApprovalReply(asked.approval_id, answer))
+        await driver.send("go", answered)
         await driver.close()
 
     with ScriptedServer([*({"calls": [bash(line)]} for line in lines), {"text": "done"}]) as server:
@@ -414,3 +425,53 @@ def test_a_throw_away_directory_goes_whatever_is_in_it(rung: str, user: str) -> 
         assert left == Path("/dev/shm") or not left.exists()
     finally:
         box.close()
+
+
+SWAPPED = [
+    "echo evil > mine",
+    "cp evil mine",
+    "cp evil mine; mkdir ../out/d",
+    "cp evil sub/kept; mkdir ../out/d",
+    "cp evil mine && mv evil ../out/sub/",
+    "mv evil ../out/sub/; rm mine",
+    "echo evil > mine; rm -r ../out/empty",
+    "touch mine; truncate -s 0 mine; mkdir ../out/d",
+    "chmod 777 mine; mkdir ../out/d",
+    "cp evil ../out/sub/x; tee mine < evil",
+    "rm sub/kept; mkdir ../out/d",
+    "mv evil sub; mkdir ../out/d",
+    "mv sub/kept ../out/d",
+    "chmod -R 755 ../out; echo evil > mine",
+    "mkdir sub/../../out/d; rm sub/kept",
+    "cd sub; rm kept; mkdir ../../out/d",
+]
+
+
+@pytest.mark.parametrize("line", SWAPPED)
+def test_a_link_put_in_place_of_a_workspace_file_after_the_question_writes_nothing_outside(
+    project: Project, rung: str, line: str
+) -> None:
+    """As a background job does while the person reads."""
+    out = project.cwd.parent / "out"
+    for directory in (out / "sub", out / "empty", project.cwd / "sub"):
+        directory.mkdir(parents=True)
+    for name in ("mine", "sub/kept", "../out/kept", "../out/sub/kept"):
+        project.write(name, "kept")
+    project.write("evil", "evil")
+
+    def swap() -> None:
+        (project.cwd / "mine").unlink()
+        (project.cwd / "mine").symlink_to("../out/kept")
+        (project.cwd / "sub" / "kept").unlink()
+        (project.cwd / "sub").rmdir()
+        (project.cwd / "sub").symlink_to("../out/sub")
+
+    play(project, rung, line, meanwhile=swap)
+    for file in (out / "kept", out / "sub" / "kept"):
+        assert file.read_text(encoding="utf-8") == "kept"
+        assert rung == "landlock" or file.stat().st_mode & 0o777 != 0o777  # which cannot stop that
+    assert sorted(path.name for path in (out / "sub").iterdir()) in (
+        ["evil", "kept"],
+        ["kept"],
+        ["kept", "x"],
+    )

@@ -6,9 +6,13 @@ import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from coder.policy.scratch import scratch_of
 from coder.policy.shell.words import Word
+
+if TYPE_CHECKING:
+    from coder.policy.programs.writers import Written
 
 MOST_DIRECTORIES = 16
 _DEVICES = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
@@ -96,6 +100,20 @@ class WorkingDirectories:
         path = self.real(found) if last in ("", ".", "..") or found.is_symlink() else str(found)
         inside = self._contains(path) or path.startswith(self.real(Path(self.scratch)) + "/")
         return "" if inside or path in _DEVICES else path
+
+    def exchangeable(self, write: Written, outside: str) -> bool:
+        """Whether a link that a background job puts into the workspace, after the question, would lead this
+        write elsewhere. `outside`: where it leads now, if out of the workspace.
+        """
+        name = write.word.text
+        if self.cd_count:
+            return True
+        if not outside:  # a link in place of the operand itself is removed or renamed, not followed
+            return "/" in name or not write.entry or bool(write.into)
+        if write.word.shell_text.startswith("~"):
+            return False
+        passed = map(self.real, Path(self.root, name).parents)
+        return any(real != self.real_root and self._contains(real) for real in passed)
 
     def in_scratch(self, target: str) -> bool:
         """Whether `target` certainly lies in the scratch directory."""

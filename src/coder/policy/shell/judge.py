@@ -102,6 +102,7 @@ class _Judge:
         self._plain = depth == 0 and not posix
         self._links = False  # a command may put a link somewhere
         self._following = 0  # commands that would write through one
+        self._exchangeable = False  # a write goes where another program of the workspace can put a link
 
     def line(self, text: str) -> ShellVerdict:
         if self._posix and any(mark in text for mark in _BASH_ONLY):
@@ -137,13 +138,14 @@ class _Judge:
             plain=self._plain
             and not parsed.substitutes
             and not self._shadowed
-            and not (self._links and self._following > 1),
+            and not (self._links and self._following > 1)
+            and not (self._exchangeable and self._outside),
         )
 
     def _segments(self, parsed: Line) -> list[Segment]:
         segments: list[Segment] = []
         self._outside.clear()
-        self._links, self._following = False, 0
+        self._links, self._following, self._exchangeable = False, 0, False
         for simple, directory in zip(parsed.commands, parsed.directories(), strict=True):
             self._in = directory
             segments.append(self._segment(simple))
@@ -244,6 +246,7 @@ class _Judge:
             self._plain = False
         for one in named:
             path = self._places.outside(one.word, self._directories())
+            self._exchangeable = self._exchangeable or self._places.exchangeable(one, path)
             inside = path and one.into and Path(path).is_dir()
             for target in (
                 [f"{path.rstrip('/')}/{name}" for name in one.into] if inside else filter(None, [path])
