@@ -15,11 +15,13 @@ from kit.calls import bash
 from kit.driving import Driver, Project, drive, of
 
 
-def told(project: Project, command: str, env: dict[str, str] | None = None, **more: Any) -> dict[str, Any]:
+def told(
+    project: Project, command: str, env: dict[str, str] | None = None, mode: str = "yolo", **more: Any
+) -> dict[str, Any]:
     """The observation of one command, which the next request held to the letter."""
 
     async def scenario(url: str) -> None:
-        driver = Driver(project, url, mode="yolo")
+        driver = Driver(project, url, mode=mode)
         driver.start()
         agent = driver.engine.agent
         agent.session.context.environment = {**agent.place.environment, **(env or {})}
@@ -49,6 +51,49 @@ def test_programs_are_told_not_to_colour(project: Project) -> None:
     line = 'echo "$TERM,$NO_COLOR,$PAGER,$GIT_PAGER,$FORCE_COLOR,$CLICOLOR_FORCE,$CI"'
     env = {"TERM": "xterm-256color", "FORCE_COLOR": "1", "CLICOLOR_FORCE": "1"}
     assert told(project, line, env)["content"] == "dumb,1,cat,cat,,,"
+
+
+@pytest.mark.parametrize(
+    ("line", "ok", "content"),
+    [
+        ("grep nothing a.txt", True, "no match (exit code 1)"),
+        ("cat a.txt | grep nothing", True, "no match (exit code 1)"),
+        ("cd . && grep -rn nothing .", True, "no match (exit code 1)"),
+        ("grep text a.txt; grep nothing a.txt", True, "text\n[no match: exit code 1]"),
+        ("grep nothing missing.txt", False, "exit code 2"),
+        ("false && grep nothing a.txt", False, "error: exit code 1\n(no output)"),
+        ("false | grep nothing", False, "error: exit code 1\n(no output)\n[false exited 1, grep 1]"),
+        ("(echo out; exit 3) | cat", True, "out"),
+        ("sh -c 'echo out; exit 3' | cat", True, "out\n[sh exited 3, cat 0]"),
+        ("sh -c 'exit 3' 2>&1 | sort | tail -1", True, "(no output)\n[sh exited 3, sort 0, tail 0]"),
+        ("yes | head -1", True, "y"),
+        (
+            "set -o pipefail; sh -c 'exit 3' | cat",
+            False,
+            "error: exit code 3\n(no output)\n[sh exited 3, cat 0]",
+        ),
+        ("grep nothing a.txt | cat", True, "(no output)"),
+        (
+            "echo a | cat; sh -c 'exit 4'",
+            False,
+            "error: exit code 4\n(no output)".replace("(no output)", "a"),
+        ),
+    ],
+)
+@pytest.mark.parametrize("mode", ["yolo", "plan"])
+def test_the_failing_part_is_named_and_no_match_is_no_error(
+    project: Project, line: str, ok: bool, content: str, mode: str
+) -> None:
+    project.write("a.txt", "text\n")
+    observation = told(project, line, mode=mode)
+    assert observation["meta"]["ok"] is ok
+    assert observation["content"] == content or (
+        content == "exit code 2" and content in observation["content"]
+    )
+
+
+def test_notices_of_new_versions_are_off(project: Project) -> None:
+    assert told(project, "echo $npm_config_update_notifier; touch made")["content"] == "false"
 
 
 def test_the_person_s_own_shell_is_not(project: Project) -> None:

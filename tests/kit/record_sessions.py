@@ -388,9 +388,9 @@ def accepted(project: Project) -> None:
 
 
 def by_command(project: Project) -> None:
-    """A command that changes files."""
+    """A pipeline that changes files."""
     project.configure(workflow=PLAIN)
-    record(project, [step("bash", command="echo x > made.txt"), {"text": "made"}], "go", mode="yolo")
+    record(project, [step("bash", command="echo x | tee made.txt"), {"text": "made"}], "go", mode="yolo")
 
 
 def rewound(project: Project) -> None:

@@ -20,7 +20,7 @@ from coder.engine.approval import LEAVE, environment_for, leaves_sandbox, sets_g
 from coder.engine.session import Session
 from coder.engine.verify.run import saw_shell_changes
 from coder.fs.atomic import write_atomically
-from coder.policy.check_lines import checks_in
+from coder.policy.check_lines import checks_in, failing_parts, found_nothing, in_last_pipeline
 from coder.policy.check_programs import OFFLINE
 from coder.policy.sandbox.ladder import Sandbox, SandboxLevel, probe
 from coder.policy.sandbox.places import LineAccess
@@ -109,6 +109,7 @@ async def run_command(
         )
     if "exit_code" not in result.meta:
         return result
+    result = _with_parts(line, result)
     rung = "none" if sandbox is None else sandbox.level.rung
     result = msgspec.structs.replace(result, meta={**result.meta, "sandbox": rung})
     return result if sandbox is None or result.ok else _explained(session, sandbox, line, result)
@@ -162,7 +163,20 @@ def _context(session: Session, line: str, *, read_only: bool, check: bool = Fals
         context.environment = with_project_tools(line, session.agent.root, context.environment)
     if check:
         context.environment = {**context.environment, **OFFLINE}
+    context.wants_statuses = bool(in_last_pipeline(line))
     return context
+
+
+def _with_parts(line: str, result: ToolResult) -> ToolResult:
+    """Name the part of a pipeline that failed; a search that found nothing has not."""
+    code, statuses = result.meta["exit_code"], result.meta.get("statuses", ())
+    if code == 1 and not result.meta["stderr"] and found_nothing(line, statuses):
+        told = result.for_model.partition("\n")[2]
+        shown = "no match (exit code 1)" if told == "(no output)" else f"{told}\n[no match: exit code 1]"
+        return msgspec.structs.replace(result, ok=True, for_model=shown)
+    if parts := failing_parts(line, statuses):
+        return msgspec.structs.replace(result, for_model=f"{result.for_model}\n[{parts}]")
+    return result
 
 
 def _explained(session: Session, sandbox: Sandbox, line: str, result: ToolResult) -> ToolResult:

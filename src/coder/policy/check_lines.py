@@ -63,6 +63,60 @@ def checks_in(line: str, exit_code: int, output: str, statuses: Sequence[int] = 
     return runs
 
 
+_MATCHING = frozenset({"grep", "egrep", "fgrep", "zgrep", "rg"})  # exit with 1 if nothing matches
+_SIGPIPE = 141  # ends what a filter reads no further
+
+
+def in_last_pipeline(line: str) -> list[str]:
+    """The names of the commands in a line's last pipeline; empty if that is not plain."""
+    if "|" not in line or len(line) > _MAX_LINE:
+        return []
+    # A subshell's status is known, but not which of its commands it comes from.
+    last = last_pipeline(_plain_commands(line))
+    names = ["" if command.scope else _name(command) for command in last]
+    return names if len(names) > 1 and all(names) else []
+
+
+def failing_parts(line: str, statuses: Sequence[int]) -> str:
+    """How the commands of the last pipeline ended, in words; "" if none of them failed."""
+    names = in_last_pipeline(line)
+    told = list(zip(names, statuses, strict=False))
+    if len(names) != len(statuses) or all(_is_fine(*one) for one in told):
+        return ""
+    (first, code), *rest = told
+    return ", ".join([f"{first} exited {code}", *(f"{name} {status}" for name, status in rest)])
+
+
+def found_nothing(line: str, statuses: Sequence[int] = ()) -> bool:
+    """Whether exit code 1 of this line says only that its last command, a search, found nothing."""
+    commands = _plain_commands(line) if re.search(r"grep|rg", line) and len(line) <= _MAX_LINE else ()
+    if not commands or commands[-1].after or _name(commands[-1]) not in _MATCHING:
+        return False
+    last = last_pipeline(commands)
+    before = commands[: len(commands) - len(last)]
+    names = list(map(_name, last))
+    return all(command.after != "&&" or _name(command) == "cd" for command in before) and (
+        len(last) == 1 or (len(last) == len(statuses) and all(map(_is_fine, names, statuses)))
+    )
+
+
+def _is_fine(name: str, status: int) -> bool:
+    return status in (0, _SIGPIPE) or (status == 1 and name in _MATCHING)
+
+
+def _plain_commands(line: str) -> Sequence[SimpleCommand]:
+    try:
+        found = read_line(line.strip())
+    except (NotUnderstood, RecursionError, ValueError):
+        return ()
+    return found.commands if found.plain else ()
+
+
+def _name(command: SimpleCommand) -> str:
+    words = [word.text for word in command.words[:2]]
+    return "grep" if words == ["git", "grep"] else words[0].rpartition("/")[2] if words else ""
+
+
 def last_pipeline(commands: Sequence[SimpleCommand]) -> Sequence[SimpleCommand]:
     begin = len(commands) - 1
     while begin > 0 and commands[begin - 1].after in ("|", "|&"):

@@ -179,9 +179,12 @@ class Closeable(Protocol):
 
 
 class HeldLine(list[str]):
-    """A command line with something that it uses: closed when the program has ended."""
+    """A command line with something that it uses: closed when the program has ended. `descriptors`: passed on
+    to it as they are.
+    """
 
     held: Closeable | None = None
+    descriptors: tuple[int, ...] = ()
 
     def release(self) -> None:
         """Close what the line holds."""
@@ -201,7 +204,6 @@ class Prepared(HeldLine):
         super().__init__(words)
         self.file = file
         self.start = start
-        self.descriptors: tuple[int, ...] = ()  # passed on as they are
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[tuple[list[str], tuple[int, ...]]]:
@@ -234,7 +236,7 @@ def start(
         raise ValueError("a command has an environment of its own")
     options["env"] = own_environment() if environment is None else dict(environment)
     if not isinstance(argv, Prepared):
-        return subprocess.Popen(argv, **options)
+        return subprocess.Popen(argv, pass_fds=getattr(argv, "descriptors", ()), **options)
     with argv.opened() as (words, descriptors):
 
         def spawn() -> Process:

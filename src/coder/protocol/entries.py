@@ -165,6 +165,7 @@ class Observation(Entry, frozen=True, kw_only=True):
     interrupted: bool = False
     by: str = ""
     exit_code: int | None = None
+    statuses: list[int] = []  # exit codes of the last pipeline's commands
     stdout: str | None = None
     stderr: str | None = None
     output_file: str = ""  # where a long output is kept

@@ -169,10 +169,10 @@ class NewestTurn:
                 self.so_far = TurnSoFar(text=event.content, said=event.content if said is None else said)
             case Action(input={"command": str(line)}):
                 self._line = line
-            case Observation(exit_code=int(code), denied=False, background=False):
+            case Observation(exit_code=int(code), statuses=statuses, denied=False, background=False):
                 from coder.policy.check_lines import checks_in  # off the start-up path
 
-                turn.checks.saw_run(checks_in(self._line, code, event.content))
+                turn.checks.saw_run(checks_in(self._line, code, event.content, statuses))
             case Verify() as entry:
                 turn.checks.saw_end(entry.state, entry.command, entry.attempt, entry.reason)
                 if entry.state == "failed":

@@ -207,6 +207,7 @@ class ToolContext:
         self.todos: list[Todo] = []
         # How a command line becomes an argument vector; a sandbox puts itself in front here.
         self.wrap_command: Callable[[list[str]], list[str]] = list
+        self.wants_statuses = False  # of every command in the line's last pipeline
         self.start_task: TaskStarter | None = None  # None where a subagent may not be started
         self.jobs: Jobs | None = None  # what runs in the background; None where nothing may
         self.sees_images = False  # whether the model that answers does

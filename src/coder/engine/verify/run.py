@@ -213,7 +213,7 @@ def saw_command(session: Session, turn: Turn, line: str, result: ToolResult) -> 
     if "exit_code" not in result.meta:
         return
     root = session.agent.root
-    runs = checks_in(line, int(result.meta["exit_code"]), result.for_model)
+    runs = checks_in(line, int(result.meta["exit_code"]), result.for_model, result.meta.get("statuses", ()))
     if runs and (result.ok or not environment_fault(line, result, root, turn.edited)):
         turn.checks.saw_run(runs)
     command = same_check(line, root, _allow(session))

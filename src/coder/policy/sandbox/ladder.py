@@ -184,8 +184,7 @@ class Sandbox:
             return line
         held = line if isinstance(line, HeldLine) else Prepared(line)
         held.held = layer
-        if isinstance(held, Prepared):
-            held.descriptors = tuple(access.granted.values())
+        held.descriptors = tuple(access.granted.values())
         return held
 
     def _line(self, argv: list[str], places: AccessRules, *, plain: bool) -> list[str]:

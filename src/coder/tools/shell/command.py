@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import time
@@ -9,9 +10,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from coder.fs.private import make_private
 from coder.process.output import PRIVATE_KEY_MARKER, Printed, clean_file, cut_pair
-from coder.process.programs import Runs, find_program
+from coder.process.programs import HeldLine, Runs, find_program
 from coder.process.run import Outcome, ProcessCancelled, run_process
 from coder.texts import Phrase
 from coder.tools.base import OnOutput, ToolCancelled, ToolContext, ToolResult, failed, summed_up
@@ -23,10 +26,13 @@ FOR_PERSON = 32_000
 _KEEP_BYTES = 262_144
 # Linux takes at most 128 KiB in one argument; a longer script is handed over as a file.
 _LONGEST_ARGUMENT = 100_000
+_MOST_STATUSES = 4096  # bytes
 
 # For commands of the model. Programs that obey these print no colours and move no cursor. `CI` is not among
 # them: it changes what builds do. A variable that forces colours would win, and node warns of the clash.
-QUIET = {"NO_COLOR": "1", "TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat", "MANPAGER": "cat"}
+_PAGERS = dict.fromkeys(("PAGER", "GIT_PAGER", "MANPAGER"), "cat")
+_NO_NOTICES = {"npm_config_update_notifier": "false", "NO_UPDATE_NOTIFIER": "1"}  # of new versions
+QUIET = {"NO_COLOR": "1", "TERM": "dumb", **_PAGERS, **_NO_NOTICES}
 _LOUD = ("FORCE_COLOR", "CLICOLOR_FORCE", "PY_COLORS", "COLORTERM")
 
 
@@ -34,10 +40,13 @@ async def run_command(
     command: str, timeout_ms: int, context: ToolContext, on_output: OnOutput, *, person: bool
 ) -> ToolResult:
     script: Path | None = None
+    told = _Statuses()
     try:
         argv, script = shell_line(command, context)
         outcome = await run_process(
-            context.wrap_command(argv),
+            told.asked(argv, context)
+            if context.wants_statuses and script is None
+            else context.wrap_command(argv),
             runs=Runs.FOR_PERSON if person else Runs.IN_SANDBOX,
             cwd=context.workspace.root,
             environment=context.environment if person else quiet(context.environment),
@@ -53,9 +62,41 @@ async def run_command(
     except OSError as error:
         return failed(f"the shell could not be started: {error.strerror or error}")
     finally:
+        statuses = told.close()
         if script is not None:
             script.unlink(missing_ok=True)
-    return _result(outcome, command, timeout_ms, context)
+    result = _result(outcome, command, timeout_ms, context)
+    return replace(result, meta={**result.meta, "statuses": statuses}) if len(statuses) > 1 else result
+
+
+class _Statuses:
+    """The exit codes of a line's last pipeline, which bash writes to a pipe of ours when it exits."""
+
+    def __init__(self) -> None:
+        self._ends: tuple[int, ...] = ()
+
+    def asked(self, argv: list[str], context: ToolContext) -> list[str]:
+        """The line to start. Raises OSError."""
+        shell, option, command = argv
+        if not shell.endswith("bash"):
+            return context.wrap_command(argv)
+        self._ends = os.pipe()
+        os.set_blocking(self._ends[0], False)
+        report = f'trap \'printf "%s " "${{PIPESTATUS[@]}}" >&{self._ends[1]}\' EXIT; '
+        line = context.wrap_command([shell, option, report + command])
+        held = line if isinstance(line, HeldLine) else HeldLine(line)
+        held.descriptors = (*held.descriptors, self._ends[1])
+        return held
+
+    def close(self) -> list[int]:
+        """What was told; the command could have written anything."""
+        found = b""
+        if self._ends:
+            with contextlib.suppress(OSError):
+                found = os.read(self._ends[0], _MOST_STATUSES)
+        for end in self._ends:
+            os.close(end)
+        return list(map(int, found.split())) if re.fullmatch(rb"(?:\d{1,3} )*", found) else []
 
 
 async def run_on_terminal(command: str, context: ToolContext, keys: int, screen: int) -> ToolResult:
