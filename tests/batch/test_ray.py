@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -229,3 +230,21 @@ def test_a_cluster_that_is_not_there_is_said_at_once(project: Project, cluster: 
         assert (done.returncode, done.stdout) == (2, "")
         assert said in done.stderr
     assert project.coder("batch", str(batch.file), "--out", "x", "--address", "auto").returncode == 2
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="starts a process of another user")
+def test_auto_never_joins_a_cluster_of_another_user(cluster: Cluster) -> None:
+    """Ray's own `auto` takes the address in the command line of any process named `raylet`, and would hand our
+    keys to whoever started it."""
+    from coder.batch.cluster import own_clusters
+
+    words = ["raylet", "-c", "echo; read end", "--gcs-address=203.0.113.1:6379"]
+    with subprocess.Popen(
+        words, executable="/bin/sh", user=65534, cwd="/", stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as foreign:
+        assert foreign.stdout is not None
+        foreign.stdout.readline()
+        found = own_clusters()
+        foreign.kill()
+    assert cluster.address.rpartition(":")[2] in {address.rpartition(":")[2] for address in found}
+    assert "203.0.113.1:6379" not in found

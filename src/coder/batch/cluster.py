@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import re
 import socket
 import time
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -236,6 +238,8 @@ def _connected(address: str) -> Any:
         raise BatchError("batch.no_ray", line=install_line("ray")) from None
     import coder
 
+    if address == "auto" and not os.environ.get("RAY_ADDRESS"):
+        address = _own_cluster()
     _reach(address)
     environment = {
         "py_modules": [str(Path(coder.__file__).parent)],
@@ -256,6 +260,30 @@ def _connected(address: str) -> Any:
         why = " ".join(str(error).rpartition("Error: ")[2].split()) or type(error).__name__
         raise BatchError("batch.no_cluster", address=address, why=why) from None
     return ray
+
+
+def _own_cluster() -> str:
+    """Raises `BatchError` unless there is exactly one."""
+    match sorted(own_clusters()):
+        case [address]:
+            return address
+        case []:
+            raise BatchError("batch.no_own_cluster")
+        case several:
+            raise BatchError("batch.several_clusters", addresses=", ".join(several))
+
+
+def own_clusters() -> set[str]:
+    """The clusters that Ray nodes of this user or of root on this machine belong to. Ray's own `auto` would
+    also take the address that another user's process or file names, and with it our keys there.
+    """
+    found: set[str] = set()
+    for process in import_module("psutil").process_iter(["uids", "cmdline"]):  # Ray's own copy
+        words, uids = process.info["cmdline"], process.info["uids"]
+        # The real user: anybody may start a setuid program under any name.
+        if words and uids and Path(words[0]).name == "raylet" and uids.real in (0, os.getuid()):
+            found.update(re.findall(r"--gcs-address=([^\s'\"]+:\d+)", " ".join(words)))
+    return found
 
 
 def _reach(address: str) -> None:

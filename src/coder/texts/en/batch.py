@@ -46,6 +46,10 @@ TEXTS: dict[str, str] = {
     "batch.ray_only": "--address, --task-cpus and --task-memory belong to --engine ray.",
     "batch.address": "--address {address}: write auto, HOST:PORT or ray://HOST:PORT.",
     "batch.no_cluster": "There is no Ray cluster at {address}: {why}",
+    "batch.no_own_cluster": (
+        "No Ray cluster of yours or of root's runs on this machine. Name one: --address HOST:PORT."
+    ),
+    "batch.several_clusters": "Several Ray clusters run on this machine: {addresses}. Choose one with --address.",
     "batch.cluster_gone": "the cluster is gone: {why}",
     # limits
     "batch.no_price": (
