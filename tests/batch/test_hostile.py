@@ -395,3 +395,24 @@ def test_no_file_that_a_repository_names_as_its_ignored_paths_is_copied(project:
     assert "looked" in sent
     assert "correct horse\\n" not in sent
     assert batch.rows()[0]["check"]["status"] == ("failed" if how == "link" else "passed")
+
+
+@pytest.mark.parametrize("name", ["results.jsonl", "attempts.jsonl", "batch.lock", "one"])
+def test_a_link_in_the_output_directory_leads_nowhere(project: Project, name: str) -> None:
+    """A project that brings a directory with the name that `--out` gives must not choose what is written."""
+    make_repository(project.cwd)
+    batch = Batch(project, [TASK])
+    outside = project.home / "outside"
+    if name == "one":
+        outside.mkdir()
+        (outside / "patch.diff").write_text("precious", encoding="utf-8")
+    batch.out.mkdir()
+    (batch.out / name).symlink_to(outside)
+    with ScriptedServer() as server:
+        done = batch.run(server.url)
+        assert (done.returncode, server.chats) == (2 if name != "one" else 1, [])
+    assert "symbolic link" in done.stderr
+    if name == "one":
+        assert (outside / "patch.diff").read_text(encoding="utf-8") == "precious"
+    else:
+        assert not outside.exists()

@@ -29,6 +29,9 @@ PATCH, RECORD, ANSWER, PAGE = "patch.diff", "record.jsonl", "answer.md", "record
 
 _IGNORED = "*\n"  # in the `.gitignore` of a folder that was empty when its first batch began
 
+# No links: a project may bring a directory with the name that `--out` gives, and links in it to elsewhere.
+_APPEND = os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+
 
 class Row(msgspec.Struct, frozen=True):
     """A line of `results.jsonl`. `patch`, `record` and `answer` are paths in the output, or empty."""
@@ -118,7 +121,7 @@ class OutputDirectory:
         """To read and append; without a last line that a kill cut off."""
         path = self.path / name
         # Not waiting for the other end of a pipe that bears the name.
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)
+        descriptor = os.open(path, _APPEND | os.O_RDWR | os.O_NONBLOCK, 0o644)
         self._open.append(descriptor)
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
@@ -141,6 +144,8 @@ class OutputDirectory:
         """Durable against a kill of this process; a crash of the machine loses at most the count."""
         directory = self.path / task
         directory.mkdir(exist_ok=True)
+        if directory.is_symlink():
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(directory))
         for name in (PATCH, RECORD, ANSWER, PAGE):
             (directory / name).unlink(missing_ok=True)
         self._note(_Attempt(task, attempt, ts=timestamp()))
@@ -163,8 +168,7 @@ class OutputDirectory:
         if whole:
             write_atomically(path, data, 0o644, beside=f".{name}.tmp")
         else:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-            descriptor = os.open(path, flags, 0o600)  # as a session's record
+            descriptor = os.open(path, _APPEND | os.O_WRONLY, 0o600)  # as a session's record
             try:
                 write_all(descriptor, data)
             finally:
@@ -175,7 +179,7 @@ def _locked(directory: Path) -> int:
     """Raises `BlockingIOError` where another driver has it."""
     path = directory / LOCK
     while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(path, _APPEND | os.O_RDWR, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # Its last owner removes the file: we may have opened that one just before.
