@@ -234,8 +234,8 @@ def test_a_cluster_that_is_not_there_is_said_at_once(project: Project, cluster: 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="starts a process of another user")
 def test_auto_never_joins_a_cluster_of_another_user(cluster: Cluster) -> None:
-    """Ray's own `auto` takes the address in the command line of any process named `raylet`, and would hand our
-    keys to whoever started it."""
+    """Ray itself takes the address in the command line of any process named `raylet`, and our keys would
+    go to whoever started it."""
     from coder.batch.cluster import own_clusters
 
     words = ["raylet", "-c", "echo; read end", "--gcs-address=203.0.113.1:6379"]

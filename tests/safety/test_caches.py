@@ -159,6 +159,20 @@ def test_a_second_command_at_the_same_time_has_a_layer_of_its_own(tmp_path: Path
     assert again.directory == directory
 
 
+def test_layers_are_closed_to_others(tmp_path: Path) -> None:
+    """In a `$CODER_HOME` that the person made: others could put their own layer in the place of ours,
+    where the umask lets them write."""
+    before = os.umask(0o002)
+    try:
+        layer = take_layer(tmp_path, "/project")
+    finally:
+        os.umask(before)
+    assert layer is not None
+    layer.close()
+    made = [path for path in layer.directory.parents if path.is_relative_to(tmp_path) and path != tmp_path]
+    assert {path.stat().st_mode & 0o777 for path in (layer.directory, *made)} == {0o700}
+
+
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     found = tmp_path / "home"

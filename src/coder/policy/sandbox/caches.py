@@ -169,7 +169,7 @@ def _lock(directory: Path) -> int | None:
         with suppress(FileNotFoundError):
             descriptor = os.open(directory / "lock", flags, 0o600)
             break
-        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(directory)
     else:
         return None
     try:
@@ -243,7 +243,7 @@ def remove_links(overlays: Iterable[Overlay], mounted: Iterable[str]) -> None:
 
 
 def _made(directory: str) -> str:
-    os.makedirs(directory, mode=0o700, exist_ok=True)
+    make_private(Path(directory))
     return directory
 
 

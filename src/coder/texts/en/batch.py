@@ -49,7 +49,7 @@ TEXTS: dict[str, str] = {
     "batch.no_own_cluster": (
         "No Ray cluster of yours or of root's runs on this machine. Name one: --address HOST:PORT."
     ),
-    "batch.several_clusters": "Several Ray clusters run on this machine: {addresses}. Choose one with --address.",
+    "batch.several_clusters": "Several Ray clusters run here: {addresses}. Choose one with --address.",
     "batch.cluster_gone": "the cluster is gone: {why}",
     # limits
     "batch.no_price": (

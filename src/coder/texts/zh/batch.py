@@ -42,7 +42,7 @@ TEXTS: dict[str, str] = {
     "batch.ray_only": "--address、--task-cpus 和 --task-memory 只用于 --engine ray。",
     "batch.address": "--address {address}：请写 auto、HOST:PORT 或 ray://HOST:PORT。",
     "batch.no_cluster": "{address} 处没有 Ray 集群：{why}",
-    "batch.no_own_cluster": "本机没有由您或 root 运行的 Ray 集群。请指明一个：--address HOST:PORT。",
+    "batch.no_own_cluster": "本机没有由你或 root 运行的 Ray 集群。请指明一个：--address HOST:PORT。",
     "batch.several_clusters": "本机有多个 Ray 集群：{addresses}。请用 --address 选定一个。",
     "batch.cluster_gone": "集群已不在：{why}",
     "batch.no_price": "--budget 和 budget_usd 需要 {models} 的价格："
