@@ -1,17 +1,29 @@
-"""What another user puts into a shared directory, such as /tmp, steers nobody else's session."""
+"""What another user puts into a shared directory, such as /tmp, or sends over the loopback, steers nobody
+else's session."""
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
+import http.client
 import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from coder.context.ide.transport import CompanionTransport, IdeFault
 from coder.context.memory import Memory
 from coder.context.prompt import project_instructions
 from coder.fs.safe_open import repository_chain, repository_of
+from coder.mcp.oauth import _Redirect
 from coder.modes.discover import ModeRoots, discover
+from coder.texts import Texts
+from coder.view.answers import Answers
+from coder.view.server import ViewServer
+from kit.companion import FakeEditor
 
 ANOTHER = 12_345
 
@@ -65,3 +77,98 @@ def test_who_holds_the_lock_of_a_directory_stops_nobody(tmp_path: Path) -> None:
         assert Memory(tmp_path, tmp_path / "home").save("Tea at four.").added
     finally:
         os.close(descriptor)
+
+
+# over the loopback
+
+as_root = pytest.mark.skipif(
+    os.geteuid() != 0 or not Path("/proc/net").exists(), reason="makes their sockets"
+)
+
+
+@contextmanager
+def another_user() -> Iterator[None]:
+    """The sockets made here are another user's."""
+    os.seteuid(ANOTHER)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@as_root
+def test_a_code_on_the_browser_s_command_line_is_of_no_use_to_others(tmp_path: Path) -> None:
+    """They read it in /proc before the browser has started."""
+    with ViewServer(Answers(tmp_path, [], Texts("en")), Texts("en")) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,)).start()
+        headers = {"X-Coder-Code": server.one_time_url().partition("#code=")[2]}
+
+        def redeemed() -> bytes:
+            connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+            connection.request("POST", "/api/token", headers=headers)
+            answer = connection.getresponse().read()
+            connection.close()
+            return answer
+
+        try:
+            with another_user():
+                assert redeemed() == b"refused"
+            assert redeemed() == server.token.encode()
+        finally:
+            server.shutdown()
+
+
+async def _log_in_twice() -> list[bytes]:
+    """A login's redirect by another user, then by the person's browser: what each is answered."""
+    redirect = _Redirect("guarded", "https://issuer.example")
+    await redirect.start()
+    answers = []
+    for theirs in (True, False):
+        port = int(redirect.uri.split(":")[2].partition("/")[0])
+        if theirs:
+            with another_user():
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        else:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        code = "theirs" if theirs else "mine"
+        writer.write(f"GET /callback?state={redirect.state}&code={code} HTTP/1.1\r\n\r\n".encode())
+        answers.append(await reader.read())
+        writer.close()
+    answers.append((await redirect.code()).encode())
+    redirect.close()
+    return answers
+
+
+@as_root
+def test_another_user_cannot_log_us_in_as_themselves() -> None:
+    """They have `state` and the challenge from the browser's command line."""
+    refused, accepted, code = asyncio.run(_log_in_twice())
+    assert (refused, code) == (b"", b"mine")
+    assert b"You are logged in" in accepted
+
+
+@as_root
+def test_who_listens_on_the_port_of_a_crashed_editor_is_told_nothing(tmp_path: Path) -> None:
+    async def greeted() -> list[int]:
+        found = []
+        for theirs in (True, False):
+            editor = FakeEditor(tmp_path)
+            if theirs:
+                with another_user():
+                    await editor.start()
+            else:
+                await editor.start()
+            wire = CompanionTransport(editor.port, editor.token)
+            try:
+                await wire.open()
+            except IdeFault:
+                assert theirs
+            finally:
+                await wire.close()
+                await editor.stop()
+            found.append(len(editor.posts))
+        return found
+
+    theirs, ours = asyncio.run(greeted())
+    assert theirs == 0
+    assert ours

@@ -24,6 +24,7 @@ from coder.mcp.shapes import Json, McpFault, single_line
 from coder.mcp.tokens import Login, TokenStore
 from coder.model.http.client import HttpClient, Response
 from coder.model.http.faults import HttpFault
+from coder.process.own_process import is_own_socket
 
 T = TypeVar("T")
 PATIENCE = 300.0  # seconds for the person to log in
@@ -348,13 +349,14 @@ class _Redirect:
         self._needs_issuer = needs_issuer
         self.state = _random()
         self.uri = ""
+        self._port = 0
         self._server: asyncio.Server | None = None
         self._answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     async def start(self) -> None:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=16_384)
-        port = self._server.sockets[0].getsockname()[1]
-        self.uri = f"http://127.0.0.1:{port}/callback"
+        self._port = self._server.sockets[0].getsockname()[1]
+        self.uri = f"http://127.0.0.1:{self._port}/callback"
 
     async def code(self) -> str:
         try:
@@ -372,6 +374,8 @@ class _Redirect:
         try:
             async with asyncio.timeout(10):
                 head = await reader.readuntil(b"\r\n\r\n")
+            if not is_own_socket(writer.get_extra_info("peername")[1], self._port):
+                return  # another user, who has our `state` from the browser's command line, with their login
             status, words = self._take(head.split(b"\r\n", 1)[0].decode("latin-1"))
             body = _PAGE.format(words=words).encode("utf-8")
             lines = f"HTTP/1.1 {status}\r\nContent-Type: text/html; charset=utf-8\r\nConnection: close\r\n"

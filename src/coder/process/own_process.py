@@ -1,4 +1,5 @@
-"""Coder's own process: hardened against its children, and ended by signals.
+"""Coder's own process: hardened against its children, told from other users' on the loopback, and ended by
+signals.
 
 Programs of the same user can read `/proc/PID/environ` and `/proc/PID/mem`, and both hold the provider's key.
 Hardening is done before the first child starts rather than at start-up, because importing `ctypes` is slow.
@@ -77,6 +78,30 @@ def _overwrite(secrets: set[bytes]) -> None:
             ctypes.memset(start + at, ord("x"), len(secret))
             at = block.find(secret, at + len(secret))
         _overwritten.add(secret)
+
+
+# the loopback, which all users of the machine share
+
+
+def is_own_socket(port: int, connected_to: int = 0) -> bool:
+    """Whether this user or root has the TCP socket at this port of the machine: the one that is connected to
+    another port, else the one that listens. True where the system does not tell (macOS).
+    """
+    owners: list[tuple[str, str]] = []
+    for name in ("tcp", "tcp6"):
+        try:
+            lines = Path(f"/proc/net/{name}").read_text(encoding="ascii").splitlines()[1:]
+        except OSError:
+            if name == "tcp":
+                return True
+            continue  # no IPv6
+        for line in lines:
+            _, local, remote, *_, user, _, inode = line.split()[:10]
+            if [int(end.rpartition(":")[2], 16) for end in (local, remote)] == [port, connected_to]:
+                owners.append((user, inode))
+    trusted = ("0", str(os.getuid()))
+    # Without an inode it is closed already, and has lost its user.
+    return bool(owners) and all(user in trusted and inode != "0" for user, inode in owners)
 
 
 # signals

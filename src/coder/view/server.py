@@ -20,6 +20,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
+from coder.process.own_process import is_own_socket
 from coder.texts import Texts
 from coder.view.answers import Answers, NotFound
 from coder.view.html.escape import text_of
@@ -72,7 +73,8 @@ class ViewServer(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.port}/#token={self.token}" + (f"&a={session}" if session else "")
 
     def one_time_url(self, session: str = "") -> str:
-        """For the browser's command line, which other users of the machine can read: good for one use."""
+        """For the browser's command line, which other users of the machine can read: good for one use, by
+        this user."""
         return self.url(session).replace(f"#token={self.token}", f"#code={self._code}")
 
     def redeem(self, code: str) -> str:
@@ -148,7 +150,9 @@ class _Handler(BaseHTTPRequestHandler):
         if not path.startswith("/api/"):
             raise NotFound
         if self.command == "POST" and path == "/api/token":
-            token = self.server.redeem(self.headers.get("X-Coder-Code", ""))
+            # Of our user alone: another who sees the browser's command line may be faster than the browser.
+            ours = is_own_socket(self.client_address[1], self.server.port)
+            token = self.server.redeem(self.headers.get("X-Coder-Code", "")) if ours else ""
             return (HTTPStatus.OK, "text/plain", token.encode()) if token else refused
         given = self.headers.get("X-Coder-Token", "").encode("utf-8", errors="replace")
         if self.command != "GET" or not hmac.compare_digest(given, self.server.token.encode()):

@@ -15,6 +15,7 @@ from coder.mcp.jsonrpc import encode
 from coder.model.http.client import HttpClient, Response
 from coder.model.http.faults import HttpFault
 from coder.model.http.sse import LineTooLong
+from coder.process.own_process import is_own_socket
 from coder.rpc.peer import METHOD_NOT_FOUND, error, notification, request, result
 from coder.texts import Fault
 
@@ -34,15 +35,18 @@ class CompanionTransport:
 
     def __init__(self, port: int, token: str) -> None:
         # The server accepts only this host, and no proxy is used.
+        self._port = port
         self._url = f"http://127.0.0.1:{port}/mcp"
         self._http = HttpClient(idle=_ANSWER, connect=5.0, environment={})
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._next_id = 0
 
     async def open(self) -> None:
-        """The handshake. The editor's tools are not listed: none is used."""
+        """The handshake. The editor's tools are not listed: none is used. Raises `IdeFault`."""
         from coder import __version__
 
+        if not is_own_socket(self._port):  # the port of an editor that crashed is anybody's
+            raise IdeFault("context.ide.not_yours", port=self._port)
         result = await self.request(
             "initialize",
             {

@@ -34,6 +34,7 @@ TEXTS: dict[str, str] = {
     "context.ide.selected": ", {n} characters selected",
     "context.ide.usage": "/ide shows the editor; /ide on and /ide off say whether one is listened to.",
     "context.ide.no_answer": "the editor gave no answer to {method}",
+    "context.ide.not_yours": "no program of yours listens on port {port}",
     "context.ide.says": "the editor says: {why}",
     "context.ide.status": "the companion answers {status}",
     "context.ide.unreachable": "the companion cannot be reached: {why}",

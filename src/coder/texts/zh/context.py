@@ -33,6 +33,7 @@ TEXTS: dict[str, str] = {
     "context.ide.selected": "，已选中 {n} 个字符",
     "context.ide.usage": "/ide 显示编辑器；/ide on 和 /ide off 决定是否读取。",
     "context.ide.no_answer": "编辑器没有回应 {method}",
+    "context.ide.not_yours": "端口 {port} 上没有你的程序在监听",
     "context.ide.says": "编辑器报告：{why}",
     "context.ide.status": "伴随服务返回 {status}",
     "context.ide.unreachable": "无法连接伴随服务：{why}",
