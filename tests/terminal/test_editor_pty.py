@@ -303,9 +303,9 @@ def test_vim_keys_on_the_screen(project: Project, columns: int, rows: int) -> No
         for keys, caret in (("0", 0), ("w", 4), ("l", 6), ("b", 4), ("w", 9), ("Fe", 2)):
             terminal.type(keys)
             terminal.until(partial(lambda place: terminal.caret == place, (x + caret, y)))
-        terminal.type("0wdwP.u")
+        terminal.type("0wdwP")
         terminal.until(lambda: terminal.caret == (x + 8, y))
-        terminal.type("0wcw词")
+        terminal.type("0wce词")
         terminal.until(lambda: terminal.caret == (x + 6, y))
         terminal.type(ESC)
         terminal.until(lambda: terminal.caret == (x + 4, y))

@@ -20,7 +20,6 @@ from coder.terminal.input.editor import Editor
 from coder.terminal.input.rows import Shape, moved, text_rows
 from coder.terminal.modes.slot import ModeBar, key_name
 from coder.terminal.state import Mode, PromptState, next_mode
-from coder.terminal.vim.mode import Vim
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,7 +75,6 @@ class Actions:
         self.session = session
         self.bar = bar
         self.app: Application[None]
-        self.vim: Vim
         self.workspace = Path.cwd()
         self.hint = ""  # text key of what the last key calls for
         self._next_hint = ""  # the same of the key being handled
@@ -89,11 +87,9 @@ class Actions:
     def attach(self, app: Application[None]) -> None:
         """Bind to the application, which is created later."""
         self.app = app
-        self.vim = Vim(app, self.editor, lambda by: self.older() if by < 0 else self.newer())
         app.key_processor.after_key_press += lambda _processor: self._key_handled()
 
     def _key_handled(self) -> None:
-        self.vim.key_handled()
         self.hint, self._next_hint = self._next_hint, ""
 
     # sending and stopping
@@ -155,8 +151,6 @@ class Actions:
             self.send()
 
     def escape(self) -> None:
-        if self.vim.break_off():
-            return
         now = time.monotonic()
         twice = now - self._escaped < DOUBLE_ESCAPE_SECONDS
         self._escaped = now

@@ -38,7 +38,6 @@ class Editor:
         self.keys_shown = False  # until the next key
         self.pastes: dict[str, str] = {}
         self.in_bar = False
-        self.prompt_count = 0  # identifies the prompt: undo does not reach beyond it
         self.on_stash: Callable[[], None] = lambda: None  # called when a question replaces the draft
         self._history = history
         self._label = label
@@ -163,7 +162,6 @@ class Editor:
         return len(self.buffer._working_lines) - self.buffer.working_index
 
     def _begin(self, document: Document) -> None:
-        self.prompt_count += 1
         self.menu = self._dismissed = None
         self.buffer.reset(document)
         self._before, self._entry = self.caret, self._place

@@ -17,7 +17,6 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 
 from coder.config.keys import bound_keys
-from coder.terminal.vim.commands import STARTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -43,7 +42,7 @@ class _Table:
         self.editing = has_focus(actions.editor.buffer) & ~is_searching
         self.in_bar = self.editing & in_bar
         self.at_prompt = self.editing & ~in_bar
-        self.typing = self.at_prompt & ~vi_navigation_mode
+        self.typing = self.at_prompt & (emacs_mode | vi_insert_mode)
         self.anywhere: Filter = Always()
 
     def on(self, *names: str, do: Callable[[], object], when: Filter | None = None) -> None:
@@ -136,22 +135,14 @@ def _bind_editing(table: _Table) -> None:
 
 
 def _bind_vim(table: _Table) -> None:
-    actions = table.actions
-
-    def for_vim() -> bool:
-        key = table.pressed
-        if actions.vim.pending:
-            return len(key) == 1 or key == Keys.ControlM
-        return len(key) == 1 and key in STARTS
-
+    """What prompt_toolkit's vi mode lacks: our history and mode bar by `k` and `j`, and redo."""
+    actions, buffer = table.actions, table.actions.editor.buffer
     navigating = table.at_prompt & vi_navigation_mode
-    # Eager: prompt_toolkit's own bindings take precedence over "<any>".
-    table.keys.add("<any>", filter=navigating & Condition(for_vim), eager=True)(
-        lambda event: actions.vim.key(event.data.replace("\r", "\n"))
-    )
-    table.on("c-r", do=lambda: actions.vim.redo(), when=navigating)
-    inserting = table.at_prompt & vi_insert_mode & Condition(actions.escape_is_vims)
-    table.on("escape", do=lambda: actions.vim.leave_insert(), when=inserting)
+    first = Condition(lambda: buffer.document.on_first_line)
+    last = Condition(lambda: buffer.document.on_last_line)
+    table.on("k", do=actions.older, when=navigating & first)
+    table.on("j", do=actions.newer, when=navigating & last)
+    table.keys.add("c-r", filter=navigating, save_before=lambda _event: False)(lambda _event: buffer.redo())
 
 
 def _bind_question(table: _Table) -> None:

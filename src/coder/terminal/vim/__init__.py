@@ -1,1 +1,0 @@
-"""Vim keys at the prompt."""
