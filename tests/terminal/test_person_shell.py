@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import shutil
 import sys
 from pathlib import Path
 
 import pytest
-from pty_kit import CTRL_C, ENTER, ESC, Terminal
+from pty_kit import CTRL_C, ENTER, ESC, Terminal, messages
 from repl_kit import cancelled_line
 
 from coder.process.on_terminal import ScreenFilter, run_on_terminal
@@ -171,6 +172,7 @@ def test_a_key_typed_while_the_program_starts_is_not_lost(tmp_path: Path) -> Non
             keys=terminal,
             screen=terminal,
             keep_bytes=1000,
+            typed_ahead=lambda _keys: None,
         )
 
     try:
@@ -179,3 +181,62 @@ def test_a_key_typed_while_the_program_starts_is_not_lost(tmp_path: Path) -> Non
     finally:
         os.close(person)
         os.close(terminal)
+
+
+def test_stderr_is_kept_apart_and_is_a_terminal(project: Project) -> None:
+    line = "!echo out; test -t 2 && echo err >&2; stty size <&2; stty -a <&2 | grep -o 'rows [0-9]*'; exit 3"
+    with ScriptedServer([]) as server, Terminal(project, server.url, columns=70, rows=21) as terminal:
+        terminal.until_idle()
+        terminal.send(line)
+        terminal.until("exit 3\n")
+        terminal.until_idle()
+        assert "\nerr\n" in terminal.text
+    (entry,) = project.of_type("command")
+    assert entry["content"].endswith("exit_code: 3\nstdout:\nout\n21 70\nrows 21\nstderr:\nerr")
+
+
+@pytest.mark.skipif(shutil.which("more") is None, reason="more is not installed")
+def test_a_program_that_reads_keys_from_stderr_gets_them(project: Project) -> None:
+    project.write("long.txt", "".join(f"row {n}\n" for n in range(200)))
+    with ScriptedServer([]) as server, Terminal(project, server.url) as terminal:
+        terminal.until_idle()
+        terminal.send("!more long.txt")
+        terminal.until("row 20\n")
+        terminal.type(" ")
+        terminal.until("row 40\n")
+        terminal.type("q")
+        terminal.until_idle()
+    assert "row 199" not in kept(project)[0]
+
+
+@pytest.mark.parametrize("enter", [False, True])
+def test_what_was_typed_for_the_prompt_gets_there(project: Project, enter: bool) -> None:
+    """As in a shell: what the command does not read is for the next prompt."""
+    project.write("wait.sh", "read first; echo got $first; until test -e go; do sleep 0.02; done; echo ended")
+    with (
+        ScriptedServer([{"text": "answered"}]) as server,
+        Terminal(project, server.url) as terminal,
+    ):
+        terminal.until_idle()
+        terminal.send("!sh wait.sh")
+        terminal.pump(0.1)
+        terminal.type("its own\rfor the é" + "\r" * enter)
+        terminal.until("got its own")
+        terminal.until("for the é")
+        project.write("go", "")
+        terminal.until("\nended")
+        terminal.until("answered" if enter else lambda: terminal.screen.endswith("> for the é"))
+        assert [messages(server)[-1] for _ in server.chats] == ["for the é"] * enter
+
+
+def test_a_cancel_drops_what_was_typed(project: Project) -> None:
+    with ScriptedServer([]) as server, Terminal(project, server.url) as terminal:
+        terminal.until_idle()
+        terminal.send("!echo begun; sleep 61.75")
+        terminal.until("\nbegun")
+        terminal.type("yes\r")
+        terminal.until("\nyes")
+        terminal.type(ESC)
+        terminal.until("Cancelled")
+        terminal.until_idle()
+        assert server.chats == []

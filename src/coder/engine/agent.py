@@ -95,8 +95,9 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         return Project(str(self.workspace.root), str(self.store.history))
 
 
-# Hands over the person's terminal: descriptors of its keys and its screen, until the block ends.
-LentTerminal = Callable[[], AbstractAsyncContextManager[tuple[int, int]]]
+# Hands over the person's terminal until the block ends: descriptors of its keys and its screen, and a
+# function for keys that were typed for the prompt.
+LentTerminal = Callable[[], AbstractAsyncContextManager[tuple[int, int, Callable[[bytes], object]]]]
 
 
 class FrontEnd(msgspec.Struct, frozen=True, kw_only=True):

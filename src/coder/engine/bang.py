@@ -47,8 +47,8 @@ async def _run(session: Session, command: str, context: ToolContext, call_id: st
         )
     from coder.tools.shell.command import run_on_terminal
 
-    async with agent.terminal() as (keys, screen):
-        return await run_on_terminal(command, context, keys, screen)
+    async with agent.terminal() as (keys, screen, typed_ahead):
+        return await run_on_terminal(command, context, keys, screen, typed_ahead)
 
 
 def _keep(session: Session, raw: str, command: str, text: str, fields: dict[str, Any]) -> None:

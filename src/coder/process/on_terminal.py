@@ -1,6 +1,7 @@
 """Runs a program on a pseudo-terminal (PTY) of its own, connected to the person's terminal.
 
-Keys go to the program, its output goes to the screen and is kept. Until the program reads single keys, which
+Keys go to the program, its output goes to the screen and is kept. stderr has a second PTY, so that it is kept
+apart. Until the program reads single keys, which
 makes the screen its own, only colours and moves within the row are obeyed: what `cat` prints of a file cannot
 control the terminal.
 """
@@ -16,16 +17,17 @@ import struct
 import termios
 import time
 import tty
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from coder.process.child import Child, shell_status
+from coder.process.child import STDERR, STDOUT, Child, shell_status
 from coder.process.output import Printed
 from coder.process.programs import Runs
 from coder.process.run import Capture, Outcome, ProcessCancelled
 
 # The child leads a session without a terminal: the first one that it opens becomes its controlling one.
-_ON_PTY = 'exec <"$0" >"$0" 2>"$0"; exec "$@"'
+# Readable and writable, as `more` reads keys from stderr.
+_ON_PTY = 'exec <>"$0" >&0 2<>"$1"; shift; exec "$@"'
 _RESIZE_EVERY = 0.1  # seconds
 _MOST_WAITING = 65_536  # bytes of keys that the program has not read
 _READ = 65_536
@@ -46,17 +48,17 @@ class ScreenFilter:
 
     def __init__(self) -> None:
         self.whole = False  # the program has the screen: everything is passed on
-        self._held = b""  # the beginning of a sequence
+        self._held: dict[int, bytes] = {}  # the beginning of a sequence, by stream
         self._modes: set[str] = set()  # that were set, and not reset
         self._in_row = False
 
-    def feed(self, data: bytes) -> bytes:
-        data, self._held = self._held + data, b""
+    def feed(self, data: bytes, stream: int = STDOUT) -> bytes:
+        data = self._held.pop(stream, b"") + data
         if self.whole:
             self._watch_modes(data)
         else:
             if unfinished := _UNFINISHED.search(data):
-                data, self._held = data[: unfinished.start()], unfinished[0]
+                data, self._held[stream] = data[: unfinished.start()], unfinished[0]
             data = _CONTROLS.sub(lambda found: found[1] or _shown(found[0]), data)
         if data:
             self._in_row = not data.endswith(b"\n")
@@ -69,7 +71,8 @@ class ScreenFilter:
 
     def end(self) -> bytes:
         """Restores the terminal, and begins a row of its own."""
-        rest = b"" if self.whole else _CONTROLS.sub(lambda found: _shown(found[0]), self._held)
+        held = b"" if self.whole else b"".join(self._held.values())
+        rest = _CONTROLS.sub(lambda found: _shown(found[0]), held)
         left = "".join(f"\x1b[?{mode}l" for mode in _MODES if mode in self._modes)
         if self.whole and (left or "25" in self._modes):
             left += "\x1b[?25h\x1b[?7h\x1b7\x1b[r\x1b8"  # resetting the margins moves the cursor home
@@ -91,14 +94,19 @@ class _Relay:
     def __init__(self, keys: int, screen: int, keep_bytes: int) -> None:
         self.loop = asyncio.get_running_loop()
         self.keys, self.screen = keys, screen
-        self.capture = Capture(keep_bytes)
+        self.captures = {STDOUT: Capture(keep_bytes), STDERR: Capture(keep_bytes)}
         self.filter = ScreenFilter()
         self.stopped = asyncio.Event()  # by Esc, or because the person's terminal is gone
-        self.master, self._slave = os.openpty()
-        self.name = os.ttyname(self._slave)
+        pairs = {stream: os.openpty() for stream in (STDOUT, STDERR)}
+        self._streams = {master: stream for stream, (master, _) in pairs.items()}
+        self._slaves = [slave for _, slave in pairs.values()]
+        self.names = [os.ttyname(slave) for slave in self._slaves]
+        self._stderr_mode = termios.tcgetattr(self._slaves[1])
+        self._by_stderr = self._doubled = False  # whether stderr gets the keys, or has had some
         self._size = (0, 0)
         self._waiting = bytearray()
-        os.set_blocking(self.master, False)
+        for master in self._streams:
+            os.set_blocking(master, False)
         self.resize()
 
     @contextlib.contextmanager
@@ -106,23 +114,37 @@ class _Relay:
         before = termios.tcgetattr(self.keys)
         tty.setraw(self.keys, termios.TCSADRAIN)  # keeps what was just typed
         self.loop.add_reader(self.keys, self._on_keys)
-        self.loop.add_reader(self.master, self._on_output)
+        for master in self._streams:
+            self.loop.add_reader(master, self._on_output, master)
         try:
             yield
         finally:
-            for fd in (self.keys, self.master):
-                self.loop.remove_reader(fd)
-            self.loop.remove_writer(self.master)
-            for _ in range(_DRAIN_READS):  # bounded: what escaped may go on writing
-                if not self._on_output():
-                    break
+            self.loop.remove_reader(self.keys)
+            for master in self._streams:
+                self.loop.remove_reader(master)
+                self.loop.remove_writer(master)
+                for _ in range(_DRAIN_READS):  # bounded: what escaped may go on writing
+                    if not self._on_output(master):
+                        break
             with contextlib.suppress(OSError):
                 self._show(self.filter.end())
                 termios.tcsetattr(self.keys, termios.TCSADRAIN, before)
 
     def close(self) -> None:
-        os.close(self.master)
-        os.close(self._slave)
+        for descriptor in (*self._streams, *self._slaves):
+            os.close(descriptor)
+
+    def unread(self) -> bytes:
+        """What was typed, and the program has not read."""
+        if self._doubled:  # it has read them from one of two places
+            return b""
+        slave, typed = self._slaves[0], bytearray()
+        with contextlib.suppress(OSError, termios.error):
+            tty.setraw(slave, termios.TCSANOW)  # else an unfinished line could not be read
+            os.set_blocking(slave, False)
+            while data := os.read(slave, _READ):
+                typed += data
+        return bytes(typed + self._waiting).replace(b"\0", b"")  # Ctrl+D
 
     def resize(self) -> None:
         """The program's terminal is as large as the person's; the kernel tells the program (SIGWINCH)."""
@@ -131,15 +153,21 @@ class _Relay:
             if size != self._size:
                 self._size = (size.columns, size.lines)
                 room = struct.pack("HHHH", size.lines, size.columns, 0, 0)
-                fcntl.ioctl(self.master, termios.TIOCSWINSZ, room)
+                for master in self._streams:
+                    fcntl.ioctl(master, termios.TIOCSWINSZ, room)
 
-    @property
     def _reads_keys(self) -> bool:
-        """Whether the program reads key by key: an editor, a pager, an interpreter."""
-        try:
-            return not termios.tcgetattr(self.master)[3] & termios.ICANON
-        except (OSError, termios.error):
-            return False
+        """Whether the program reads key by key: an editor, a pager, an interpreter. `more` sets the mode of
+        stderr, and may read keys from there: the mode holds for both then, and both get the keys.
+        """
+        with contextlib.suppress(OSError, termios.error):
+            stdin, stderr = map(termios.tcgetattr, self._streams)
+            if stderr != self._stderr_mode:
+                self._stderr_mode = stdin = stderr
+                termios.tcsetattr(self._slaves[0], termios.TCSANOW, stderr)
+            self._by_stderr = not stderr[3] & termios.ICANON
+            return not stdin[3] & termios.ICANON
+        return False
 
     def _on_keys(self) -> None:
         try:
@@ -148,7 +176,8 @@ class _Relay:
             return
         except OSError:
             data = b""
-        if not data or (data == _ESC and not self._reads_keys):
+        reads_keys = self._reads_keys()
+        if not data or (data == _ESC and not reads_keys):
             self.loop.remove_reader(self.keys)
             self.stopped.set()
             return
@@ -156,22 +185,28 @@ class _Relay:
         self._pass_keys()
 
     def _pass_keys(self) -> None:
+        stdin, stderr = self._streams
         with contextlib.suppress(OSError):
             while self._waiting:
-                del self._waiting[: os.write(self.master, self._waiting)]
+                written = os.write(stdin, self._waiting)
+                if self._by_stderr:
+                    self._doubled = True
+                    os.write(stderr, self._waiting[:written])
+                del self._waiting[:written]
         if self._waiting:
-            self.loop.add_writer(self.master, self._pass_keys)
+            self.loop.add_writer(stdin, self._pass_keys)
         else:
-            self.loop.remove_writer(self.master)
+            self.loop.remove_writer(stdin)
 
-    def _on_output(self) -> bool:
+    def _on_output(self, master: int) -> bool:
         try:
-            data = os.read(self.master, _READ)
+            data = os.read(master, _READ)
         except OSError:
             return False
-        self.capture.add(data)
-        self.filter.whole = self.filter.whole or self._reads_keys
-        self._show(self.filter.feed(data))
+        stream = self._streams[master]
+        self.captures[stream].add(data)
+        self.filter.whole = self.filter.whole or self._reads_keys()
+        self._show(self.filter.feed(data, stream))
         return bool(data)
 
     def _show(self, data: bytes) -> None:
@@ -193,13 +228,16 @@ async def run_on_terminal(
     keys: int,
     screen: int,
     keep_bytes: int,
+    typed_ahead: Callable[[bytes], object],
 ) -> Outcome:
-    """Run `argv` to its end. `keys` and `screen`: descriptors of the person's terminal. Raises OSError, and
-    `ProcessCancelled` if Esc (unless the program reads keys) or a cancel stopped it."""
+    """Run `argv` to its end. `keys` and `screen`: descriptors of the person's terminal. `typed_ahead` gets
+    what the program has not read. Raises OSError, and `ProcessCancelled` if Esc (unless the program reads
+    keys) or a cancel stopped it: then what was typed is dropped, as Ctrl+C drops it in a shell.
+    """
     began = time.monotonic()
     relay = _Relay(keys, screen, keep_bytes)
     try:
-        line = ["/bin/sh", "-c", _ON_PTY, relay.name, *argv]
+        line = ["/bin/sh", "-c", _ON_PTY, *relay.names, *argv]
         child = Child(
             line, runs=Runs.FOR_PERSON, cwd=cwd, environment=environment, sink=lambda _stream, _data: None
         )
@@ -214,6 +252,8 @@ async def run_on_terminal(
                     code = child.end(gently=True)
         finally:
             outcome = _outcome(relay, shell_status(code), began, cancelled=cancelled)
+            if not cancelled:
+                typed_ahead(relay.unread())
     finally:
         relay.close()
     if cancelled:
@@ -235,20 +275,21 @@ async def _ended(child: Child, relay: _Relay) -> bool:
 
 
 def _outcome(relay: _Relay, code: int, began: float, *, cancelled: bool) -> Outcome:
-    printed = relay.capture.output()
-    out = Printed(_without_screens(printed.head), _without_screens(printed.tail), printed.dropped)
+    out, err = map(_without_screens, (relay.captures[STDOUT].output(), relay.captures[STDERR].output()))
     return Outcome(
         exit_code=code,
         stdout=out.head,
-        stderr="",
-        truncated=relay.capture.truncated,
+        stderr=err.head,
+        truncated=any(capture.truncated for capture in relay.captures.values()),
         timed_out=False,
         duration_ms=round((time.monotonic() - began) * 1000),
         cancelled=cancelled,
         out=out,
+        err=err,
     )
 
 
-def _without_screens(text: str) -> str:
+def _without_screens(printed: Printed) -> Printed:
     """Without what was painted on the alternate screen, which says nothing without its places."""
-    return _OTHER_SCREEN.sub("", text)
+    head, tail = (_OTHER_SCREEN.sub("", text) for text in (printed.head, printed.tail))
+    return Printed(head, tail, printed.dropped)

@@ -140,10 +140,14 @@ class _Reader(PosixStdinReader):
         except (OSError, ValueError):
             data = b""
         self.closed = not data
-        if self.typed_ahead and data.find(b"\n") == self.typed_ahead - 1:
-            data = data[: self.typed_ahead - 1] + b"\r" + data[self.typed_ahead :]
+        data = _typed(data[: self.typed_ahead]) + data[self.typed_ahead :]
         self.typed_ahead = 0
         return self._stdin_decoder.decode(data)
+
+
+def _typed(data: bytes) -> bytes:
+    """Type-ahead: in cooked mode its Enter became a newline. One line is sent; several may be a paste."""
+    return data[:-1] + b"\r" if data.endswith(b"\n") and data.count(b"\n") == 1 else data
 
 
 class KeyboardInput(Vt100Input):
@@ -156,8 +160,7 @@ class KeyboardInput(Vt100Input):
         self.stdin_reader: _Reader = _Reader(self._fileno, encoding=stdin.encoding)
 
     def raw_mode(self) -> AbstractContextManager[None]:
-        """Note the type-ahead: in cooked mode its Enter became a newline. A single line is sent; several may
-        be a paste."""
+        """Note the type-ahead."""
         waiting = array("i", [0])
         with contextlib.suppress(OSError):
             fcntl.ioctl(self._fileno, termios.FIONREAD, waiting)
@@ -175,7 +178,14 @@ class KeyboardInput(Vt100Input):
         self._keyboard.background = heard
 
     def read_keys(self) -> list[KeyPress]:
-        self._keyboard.feed(self.stdin_reader.read(_PASTE_CHUNK if self._keyboard.in_paste else _KEYS_CHUNK))
+        return self._parsed(self.stdin_reader.read(_PASTE_CHUNK if self._keyboard.in_paste else _KEYS_CHUNK))
+
+    def parsed(self, typed: bytes) -> list[KeyPress]:
+        """The keys of type-ahead that a program was given, and has not read."""
+        return self._parsed(_typed(typed).decode("utf-8", errors="replace"))
+
+    def _parsed(self, data: str) -> list[KeyPress]:
+        self._keyboard.feed(data)
         keys, self._buffer = self._buffer, []
         return keys
 

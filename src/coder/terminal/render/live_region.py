@@ -140,12 +140,19 @@ class LiveRegion:
         self.app.live_renderer.frame(self.app, [])
 
     @asynccontextmanager
-    async def lent(self, draw: Callable[[], None]) -> AsyncIterator[tuple[int, int]]:
-        """The terminal's descriptors, for a program: the rows are gone meanwhile."""
+    async def lent(
+        self, draw: Callable[[], None]
+    ) -> AsyncIterator[tuple[int, int, Callable[[bytes], object]]]:
+        """The terminal's descriptors, for a program: the rows are gone meanwhile. The function takes keys
+        that were typed for the prompt.
+        """
+        typed = bytearray()
         draw()
         with set_app(self.app):
             async with in_terminal():
-                yield sys.stdin.fileno(), sys.stdout.fileno()
+                yield sys.stdin.fileno(), sys.stdout.fileno(), typed.extend
+            self.app.key_processor.feed_multiple(self._keyboard.parsed(bytes(typed)))
+            self.app.key_processor.process_keys()
 
     def follow_background(self, theme: Theme, draw: Callable[[], None]) -> None:
         """Ask for the background with the first frame, when the terminal is in raw mode: an answer before

@@ -6,7 +6,7 @@ import contextlib
 import os
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -99,8 +99,12 @@ class _Statuses:
         return list(map(int, found.split())) if re.fullmatch(rb"(?:\d{1,3} )*", found) else []
 
 
-async def run_on_terminal(command: str, context: ToolContext, keys: int, screen: int) -> ToolResult:
-    """The person's own command, on their terminal: descriptors `keys` and `screen`."""
+async def run_on_terminal(
+    command: str, context: ToolContext, keys: int, screen: int, typed_ahead: Callable[[bytes], object]
+) -> ToolResult:
+    """The person's own command, on their terminal: descriptors `keys` and `screen`. `typed_ahead` gets the
+    keys that it has not read.
+    """
     from coder.process import on_terminal
 
     script: Path | None = None
@@ -113,6 +117,7 @@ async def run_on_terminal(command: str, context: ToolContext, keys: int, screen:
             keys=keys,
             screen=screen,
             keep_bytes=_KEEP_BYTES,
+            typed_ahead=typed_ahead,
         )
     except ProcessCancelled as cut:
         raise ToolCancelled(_result(cut.outcome, command, 0, context)) from None
