@@ -17,10 +17,10 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coder.policy.sandbox.bwrap import FILTER_FILE, find_bwraps
+from coder.policy.sandbox.bwrap import FILTER_FILE
 from coder.policy.sandbox.ladder import Sandbox, SandboxLevel
 from coder.policy.sandbox.launch import SCOPES_FROM, landlock_abi
-from coder.policy.sandbox.probe import trial
+from coder.policy.sandbox.probe import probe, trial
 from coder.policy.sandbox.seccomp import strong_filter
 from coder.process.programs import Runs
 from coder.process.run import Outcome, run_process
@@ -35,7 +35,9 @@ SECRET = "correct horse battery staple"
 
 @cache
 def bwrap() -> str:
-    return next(iter(find_bwraps(os.environ["PATH"], "/nonexistent")), "/nonexistent")
+    """The one that a session would choose: the system's may be too old for overlay mounts."""
+    with tempfile.TemporaryDirectory() as directory:
+        return probe(Path(directory), os.environ["PATH"], backend="bubblewrap").program or "/nonexistent"
 
 
 @cache

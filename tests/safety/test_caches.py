@@ -8,26 +8,30 @@ import os
 import shutil
 import sys
 import tarfile
+import threading
 import time
 import zipfile
 from collections.abc import Callable
 from hashlib import blake2b
 from io import BytesIO
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from box import available, level_of
 
-from coder.policy.sandbox.caches import Layer, clear_layers, layers_in_use, take_layer
+from coder.policy.sandbox import caches
+from coder.policy.sandbox.caches import Layer, LayerUse, clear_layers, layers_in_use, take_layer
 from coder.policy.sandbox.caches import settings_without_credentials as public_settings
 from coder.policy.sandbox.ladder import Sandbox
 from coder.process.programs import Runs
 from coder.process.run import Outcome, run_process
+from coder.protocol.events import Notice
 from coder.protocol.ops import ApprovalReply
 from kit import ScriptedServer
 from kit.calls import bash
-from kit.driving import Driver, Event, Project
+from kit.driving import Driver, Event, Project, of
 
 RUNGS = available()
 MODES = {"approved": "default", "yolo": "yolo"}
@@ -332,3 +336,80 @@ def test_old_layers_and_those_beyond_the_limit_go_first(
         layer.close()
     clear_layers(tmp_path, unused_since=since(now), most_bytes=most)
     assert sorted(names[one.directory] for one in layers_in_use(tmp_path)) == left
+
+
+ABSURD = {"/": "/", "proc": "/proc", "dev": "/dev", "sys": "/sys", "home": "{home}", "above": "{home}/..",
+          "workspace": "{root}", "file": "{home}/file", "relative": "some/where", "missing": "{home}/missing",
+          "own": "{state}"}  # fmt: skip
+
+
+@pytest.mark.parametrize("value", ABSURD.values(), ids=ABSURD)
+@pytest.mark.parametrize("variable", ["CARGO_HOME", "XDG_CACHE_HOME", "GOPATH"])
+def test_an_absurd_variable_fails_no_command(
+    rung: str, tmp_path: Path, home: Path, variable: str, value: str
+) -> None:
+    (home / "file").touch()
+    (home / ".cache").mkdir()
+    (tmp_path / "own").mkdir()
+    value = value.format(home=home, root=tmp_path / "project", state=tmp_path / "own")
+    outcome = run(rung, tmp_path, home, "touch made && echo works", **{variable: value})
+    assert (outcome.stdout, outcome.stderr) == ("works\n", "")
+    assert sorted(path.name for path in home.iterdir()) == [".cache", "file"]
+
+
+@pytest.mark.skipif("bwrap" not in RUNGS, reason="needs overlay mounts")
+def test_a_layer_that_cannot_be_mounted_is_replaced_with_a_note(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a file system that no overlay takes."""
+    monkeypatch.setattr(caches, "_NEVER_LAYERED", ())
+    environ = project.environ
+    monkeypatch.setattr(project, "environ", lambda url: environ(url, CARGO_HOME="/proc/sys/fs"))
+    (project.home / ".npm").mkdir()
+    seen: list[str] = []
+
+    async def scenario(url: str) -> None:
+        driver = Driver(project, url, mode="yolo")
+        driver.engine.agent.sandbox.level = level_of("bwrap")
+        driver.start()
+        await driver.send("go")
+        await driver.close()
+        seen.extend(str(notice.text) for notice in of(driver.seen, Notice))
+
+    line = f'touch "$CARGO_HOME/made" {project.home}/.npm/made && echo works'
+    with ScriptedServer([{"calls": [bash(line)]}, {"calls": [bash(line)]}, {"text": "done"}]) as server:
+        asyncio.run(scenario(server.url))
+    assert [event["content"] for event in project.of_type("observation")] == ["works", "works"]
+    assert [text for text in seen if "/proc/sys/fs" in text] == [
+        "Commands get caches of their own: no layer can be mounted over /proc/sys/fs."
+    ]
+    assert list((project.home / ".npm").iterdir()) == []
+
+
+def test_the_limit_holds_within_a_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Layers are measured when the disk has lost a tenth of the limit, not with every command."""
+    measured = []
+
+    def measure(home: Path) -> list[LayerUse]:
+        measured.append(home)
+        return layers_in_use(home)
+
+    free = 1000
+    disk = SimpleNamespace(f_bavail=0, f_frsize=1000)
+    monkeypatch.setattr(caches, "MOST_BYTES", 100_000)
+    monkeypatch.setattr(os, "statvfs", lambda _path: disk)
+    monkeypatch.setattr(caches, "layers_in_use", measure)
+    for size in (0, 5, 5, 95):
+        layer = take_layer(tmp_path, "/project")
+        assert layer is not None
+        (layer.directory / "data").write_bytes(bytes(size * 1000 + 5000))
+        free -= size
+        disk.f_bavail = free
+        while pruning := [thread for thread in threading.enumerate() if thread.name == "prune caches"]:
+            pruning[0].join()  # the daily one
+        before = len(measured)
+        layer.close()
+        while pruning := [thread for thread in threading.enumerate() if thread.name == "prune caches"]:
+            pruning[0].join()
+        assert len(measured) - before == (size == 95)
+    assert layers_in_use(tmp_path) == []

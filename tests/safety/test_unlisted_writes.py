@@ -304,7 +304,7 @@ def test_settings_are_not_copied_through_a_link(tmp_path: Path) -> None:
     moved = layer.directory / ".cargo" / "moved"
     moved.mkdir(parents=True)
     (moved / "config.toml").symlink_to(tmp_path / "made")
-    layer.caches(str(home), {"PATH": os.environ["PATH"]}, [], overlays=False)
+    layer.caches(str(home), {"PATH": os.environ["PATH"]}, [], None)
     assert not (tmp_path / "made").exists()
 
 

@@ -108,6 +108,9 @@ async def run_command(
         result = msgspec.structs.replace(
             result, ok=False, for_model=f"error: {'; '.join(problems)}\n{result.for_model}"
         )
+    if sandbox is not None and sandbox.unlayered and not session.told_unlayered:
+        session.told_unlayered = True
+        session.agent.emit(Notice(Phrase("sandbox.unlayered", paths=", ".join(sandbox.unlayered)), "warning"))
     if "exit_code" not in result.meta:
         return result
     result = _with_parts(line, result)

@@ -142,6 +142,7 @@ class Session:
         self.judged: tuple[str, ShellVerdict] | None = None  # the line of the call in hand, its verdict
         self.shell_undo: ShellUndo | None = None
         self.told_partial_undo = False
+        self.told_unlayered = False
         self.redactor = SessionSecrets(
             agent.place.home, agent.place.secrets, on=agent.config.safety.redact_secrets
         )

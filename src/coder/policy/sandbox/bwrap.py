@@ -5,14 +5,24 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coder.fs.private import make_private
-from coder.policy.sandbox.caches import remove_links
+from coder.policy.sandbox.caches import Overlay, remove_links
 from coder.policy.sandbox.places import AccessRules
-from coder.process.programs import DESCRIPTOR, Prepared, find_bundled, find_program
+from coder.process.programs import (
+    DESCRIPTOR,
+    DEVNULL,
+    Prepared,
+    Runs,
+    TimeoutExpired,
+    find_bundled,
+    find_program,
+    run,
+)
 
 if TYPE_CHECKING:
     from coder.policy.sandbox.seccomp import Sockets
@@ -93,6 +103,29 @@ def bwrap_arguments(
     if search:
         arguments += ["--setenv", "PATH", search]
     return [*arguments, "--chdir", places.workspace, "--"]
+
+
+@cache
+def can_mount(program: str, overlays: tuple[Overlay, ...]) -> bool:
+    """Whether this bubblewrap mounts these."""
+    words = [program, "--ro-bind", "/", "/"]
+    for path, upper, work in overlays:
+        words += ["--overlay-src", path, "--overlay", upper, work, path]
+    try:
+        return (
+            run(
+                [*words, "/bin/sh", "-c", ":"],
+                runs=Runs.IN_SANDBOX,
+                environment={},
+                timeout=10,
+                stdin=DEVNULL,
+                stdout=DEVNULL,
+                stderr=DEVNULL,
+            )[0]
+            == 0
+        )
+    except (OSError, TimeoutExpired):
+        return False
 
 
 def below_temp(value: str, temp: str) -> str:

@@ -14,7 +14,7 @@ import re
 import shutil
 import stat
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, lru_cache
 from pathlib import Path
@@ -31,6 +31,8 @@ DIRECTORY = "caches"  # in $CODER_HOME
 MOST_BYTES = 10 * 1024**3  # of all layers; the least recently used are removed first
 _KEPT_DAYS = 30
 _PRUNE_EVERY = 24 * 3600  # seconds
+_NEVER_LAYERED = ("/dev", "/proc", "/run", "/sys")
+_PRUNING = "prune caches"  # a thread
 _MOST_AT_ONCE = 16  # layers of one project; more commands than that at a time go without
 
 # The directory below the home, the variable that moves it (- for none; or an option in one), and the program
@@ -111,38 +113,54 @@ class Layer:
 
     def close(self) -> None:
         """Leave the layer to the next command."""
+        self.__del__()
+        _prune_if_grown(self.directory.parents[2])
+
+    def __del__(self) -> None:
         lock, self._lock = self._lock, -1
         if lock >= 0:
             os.close(lock)
 
-    def __del__(self) -> None:
-        self.close()
-
     def caches(
-        self, home: str, environment: Mapping[str, str], writable: Sequence[str], *, overlays: bool
+        self,
+        home: str,
+        environment: Mapping[str, str],
+        writable: Sequence[str],
+        mounts: Callable[[Sequence[Overlay]], bool] | None,
     ) -> Caches:
         """What a command is given of this layer. `home`: the person's, a real path. `writable`: directories
-        that the command may write anyway.
+        that the command may write anyway. `mounts`: whether these overlays can be mounted; None if none can.
         """
         found = Caches()
         path = environment.get("PATH", "")
         searched = [os.path.realpath(entry) for entry in path.split(os.pathsep) if entry]
+        kept = (home, *writable, os.path.realpath(self.directory))
+        rows = []
         for name, variable, directory in _directories(home, environment):
             exists = os.path.isdir(directory)
             # Programs on PATH run outside the sandbox too: their directories are never layered.
             if (exists and within(directory, searched)) or within(directory, writable):
                 continue
             own = str(self.directory / re.sub(r"[^\w.-]", "_", name))
-            if exists and overlays:
-                found.overlays.append(Overlay(directory, _made(f"{own}/upper"), _made(f"{own}/work")))
-                found.fixed.extend(entry for entry in searched if within(entry, [directory]))
-            elif variable and (exists or _has_program(name, path)):
-                variable, _, option = variable.partition("=")
-                given = f"{environment[variable]} " if option and environment.get(variable) else ""
-                found.environment[variable] = given + option + _made(f"{own}/moved")
-                found.moved.append(f"{own}/moved")
-                for file in _COPIED.get(name, ()):
-                    _copy_settings(f"{directory}/{file}", f"{own}/moved/{file}")
+            rows.append((name, variable, directory, own))
+            above = any(within(one, [directory]) for one in kept)
+            if exists and mounts and not above and not within(directory, _NEVER_LAYERED):
+                overlay = Overlay(directory, _made(f"{own}/upper"), _made(f"{own}/work"))
+                found.overlays.append(overlay)
+        if found.overlays and mounts and not mounts(found.overlays):
+            found.overlays[:] = [overlay for overlay in found.overlays if mounts([overlay])]
+        layered = [overlay.path for overlay in found.overlays]
+        found.fixed.extend(entry for entry in searched if within(entry, layered))
+        for name, variable, directory, own in rows:
+            given_elsewhere = variable and (os.path.isdir(directory) or _has_program(name, path))
+            if directory in layered or not given_elsewhere:
+                continue
+            variable, _, option = variable.partition("=")
+            given = f"{environment[variable]} " if option and environment.get(variable) else ""
+            found.environment[variable] = given + option + _made(f"{own}/moved")
+            found.moved.append(f"{own}/moved")
+            for file in _COPIED.get(name, ()):
+                _copy_settings(f"{directory}/{file}", f"{own}/moved/{file}")
         return found
 
 
@@ -197,7 +215,7 @@ def _directories(home: str, environment: Mapping[str, str]) -> Iterator[tuple[st
     seen: set[str] = set()
     for variable in _MOVED:
         value = environment.get(variable, "")
-        if os.path.isabs(value) and os.path.realpath(value) not in (*seen, "/", home):
+        if os.path.isabs(value) and os.path.realpath(value) not in seen:
             seen.add(os.path.realpath(value))
             yield variable, variable, os.path.realpath(value)
     go = environment.get("GOPATH", "").split(os.pathsep)[0]
@@ -381,8 +399,25 @@ def _prune_sometimes(home: Path) -> None:
         if mark.exists() and now - mark.stat().st_mtime < _PRUNE_EVERY:
             return
         mark.touch(mode=0o600)
-        from threading import Thread
+        _prune(home)
 
-        since = now - _KEPT_DAYS * 24 * 3600
-        job = {"unused_since": since, "most_bytes": MOST_BYTES}
-        Thread(target=clear_layers, args=(home,), kwargs=job, daemon=True).start()
+
+_free: dict[Path, int] = {}  # bytes on the disk of the layers, when they were last measured
+
+
+def _prune_if_grown(home: Path) -> None:
+    """Measuring takes seconds: it waits until the disk has lost a tenth of the limit."""
+    with suppress(OSError):
+        disk = os.statvfs(home)
+        free = disk.f_bavail * disk.f_frsize
+        if _free.setdefault(home, free) - free > MOST_BYTES // 10:
+            _free[home] = free
+            _prune(home)
+        _free[home] = max(free, _free[home])
+
+
+def _prune(home: Path) -> None:
+    from threading import Thread
+
+    job = {"unused_since": time.time() - _KEPT_DAYS * 24 * 3600, "most_bytes": MOST_BYTES}
+    Thread(target=clear_layers, args=(home,), kwargs=job, name=_PRUNING, daemon=True).start()

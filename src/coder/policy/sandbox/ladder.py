@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from coder.policy.sandbox.bwrap import bwrap_arguments, with_filter
-from coder.policy.sandbox.caches import Layer, take_layer
+from coder.policy.sandbox.bwrap import bwrap_arguments, can_mount, with_filter
+from coder.policy.sandbox.caches import Layer, Overlay, take_layer
 from coder.policy.sandbox.places import ORDINARY, AccessRules, LineAccess, places_for
 from coder.policy.scratch import state_directory
 from coder.process.child import Supervised
@@ -129,6 +129,7 @@ class Sandbox:
         self.environment = os.environ if environment is None else environment
         self.records = list(records)
         self.caches = caches and not plan and level.rung != "none"
+        self.unlayered: list[str] = []  # caches over which none could be mounted
         self.state = state_directory(home)
         self._repositories: Repositories | None = None
 
@@ -146,11 +147,18 @@ class Sandbox:
             # Landlock cannot lock: there `settle` restores them.
             nested=found.locked() if found is not None and self.level.rung != "landlock" else (),
             layer=layer,
-            overlays=self.level.overlays,
+            mounts=self._can_mount if self.level.overlays else None,
             records=self.records,
             state=self.state,
             locks=self.level.rung != "landlock",
         )
+
+    def _can_mount(self, overlays: Sequence[Overlay]) -> bool:
+        """Whether these can be mounted, which not every file system supports; tried once."""
+        works = can_mount(self.level.program, tuple(overlays))
+        if not works and len(overlays) == 1 and overlays[0].path not in self.unlayered:
+            self.unlayered.append(overlays[0].path)
+        return works
 
     def look(self, repositories: Iterable[str], *, git_settings: bool = False) -> None:
         """Snapshot the nested repositories (each `.git`, and directories that may be bare ones) before a

@@ -6,14 +6,14 @@ Every rung is built from the same rules: they differ in strength, not in intent.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
-from coder.policy.sandbox.caches import Caches, Layer, settings_without_credentials
+from coder.policy.sandbox.caches import Caches, Layer, Overlay, settings_without_credentials
 from coder.policy.sandbox.mounts import aliases
 from coder.policy.scratch import TEMP, scratch_of
 from coder.policy.secrets.home import further_homes, own_directories, secrets_in
@@ -93,15 +93,16 @@ def places_for(
     access: LineAccess = ORDINARY,
     nested: Iterable[str] = (),
     layer: Layer | None = None,
-    overlays: bool = False,
+    mounts: Callable[[Sequence[Overlay]], bool] | None = None,
     records: Iterable[Path] = (),
     state: Path | None = None,
     locks: bool = True,
 ) -> AccessRules:
     """The current rules; computed per command, as files come and go. `plan`: read-only. `readable`:
     exceptions inside `home`. `nested`: control files of nested repositories. `layer`: where package managers
-    write, in `overlays` if the backend has them. `records`: coder's own, of which commands see nothing.
-    `state`: where files of the sandbox itself are kept. `locks`: the backend can make a part read-only.
+    write, in overlays as far as the backend `mounts` them. `records`: coder's own, of which commands see
+    nothing. `state`: where files of the sandbox itself are kept. `locks`: the backend can make a part
+    read-only.
     """
     root = os.path.realpath(workspace)
     person = os.path.realpath(environment.get("HOME") or Path.home())
@@ -116,9 +117,7 @@ def places_for(
         settings = (path for path in shared.closed if path.endswith(("/config.worktree", "/commondir")))
         absent += [path for path in settings if not os.path.lexists(path)]
     locked += [path for path in nested if not plan and path not in locked]
-    caches = (
-        Caches() if layer is None else layer.caches(person, environment, [root, *listed], overlays=overlays)
-    )
+    caches = Caches() if layer is None else layer.caches(person, environment, [root, *listed], mounts)
     open_to_write = [] if plan else [root, *listed, *access.granted, *caches.moved]
     if shared is not None:
         open_to_write += shared.writable

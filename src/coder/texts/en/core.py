@@ -412,6 +412,7 @@ TEXTS: dict[str, str] = {
         "there. Look at its config, hooks and the steps of a rebase first."
     ),
     "sandbox.planted": "This command made {files}, from which git would take its settings; it was removed.",
+    "sandbox.unlayered": "Commands get caches of their own: no layer can be mounted over {paths}.",
     # terminal: custom modes
     "terminal.bar_edit_keys": "⏎ set · Tab next · empty: the default · Esc cancel",
     "terminal.bar_hint": "↓ edit · {name} off",

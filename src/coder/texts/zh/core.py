@@ -343,6 +343,7 @@ TEXTS: dict[str, str] = {
         "请先检查其 config、hooks 和未完成变基的步骤。"
     ),
     "sandbox.planted": "该命令创建了 {files}，git 会从中读取设置；已将其删除。",
+    "sandbox.unlayered": "无法在 {paths} 上挂载缓存层：命令改用自己的缓存。",
     # terminal: custom modes
     "terminal.bar_edit_keys": "⏎ 确定 · Tab 下一个 · 留空用默认值 · Esc 取消",
     "terminal.bar_hint": "↓ 编辑 · {name} off 关闭",
