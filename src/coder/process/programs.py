@@ -294,7 +294,9 @@ def start(
         raise ValueError("a command has an environment of its own")
     options["env"] = own_environment() if environment is None else dict(environment)
     if not isinstance(argv, Prepared):
-        return subprocess.Popen(argv, pass_fds=getattr(argv, "descriptors", ()), **options)
+        if isinstance(argv, HeldLine):
+            options["pass_fds"] = argv.descriptors
+        return subprocess.Popen(argv, **options)
     with argv.opened() as (words, descriptors):
 
         def spawn() -> Process:
