@@ -6,19 +6,43 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from itertools import repeat
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+import pytest
 
 from coder.batch.nursery import LABEL
+from coder.policy.sandbox.probe import probe
 from kit import ScriptedServer
 from kit.driving import Project, left_running
 
 Chat = dict[str, Any]
 FULL = int(os.environ.get("CODER_BATCH_TASKS", "40"))  # tasks where it is their number that counts
+
+Backend = Literal["bubblewrap", "landlock", "none"]
+BACKENDS: list[Backend] = ["bubblewrap", "landlock", "none"]
+
+
+@cache
+def _works(backend: Literal["bubblewrap", "landlock"]) -> bool:
+    with tempfile.TemporaryDirectory() as directory:
+        return probe(Path(directory), backend=backend).rung != "none"
+
+
+def use_backend(project: Project, name: Backend) -> None:
+    """The sandbox of the batch, by the person's settings."""
+    if name == "none":
+        project.configure(sandbox={"mode": "off"})
+    elif _works(name):
+        project.configure(sandbox={"backend": name})
+    else:
+        pytest.skip(f"this machine has no {name}")
 
 
 def make_repository(directory: Path, files: Mapping[str, str] | None = None) -> Path:

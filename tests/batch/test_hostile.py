@@ -12,7 +12,20 @@ from typing import Any
 
 import pytest
 
-from batch.batch_kit import Batch, called, commit, git, make_repository, model, runs, state_of, writes
+from batch.batch_kit import (
+    BACKENDS,
+    Backend,
+    Batch,
+    called,
+    commit,
+    git,
+    make_repository,
+    model,
+    runs,
+    state_of,
+    use_backend,
+    writes,
+)
 from batch.test_faults import task_processes
 from coder.batch.results import OutputDirectory
 from coder.batch.tasks import BatchError, TaskFile, read_matrix
@@ -354,11 +367,13 @@ def nested(project: Project, name: str, evil: str) -> None:
 
 @pytest.mark.parametrize("name", ["vendor", "odd [x]*", "\udcff"])
 @pytest.mark.parametrize("indexed", [True, False])
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_a_repository_inside_the_source_runs_nothing_when_the_batch_starts(
-    project: Project, name: str, indexed: bool
+    project: Project, name: str, indexed: bool, backend: Backend
 ) -> None:
     """Unsandboxed, `git add --all` asks every nested repository for its status. Without its entry in the
     person's index it is still in their last commit."""
+    use_backend(project, backend)
     canary = project.home / "canary"
     nested(project, name, f"touch {canary}; false")
     if not indexed:
@@ -367,15 +382,19 @@ def test_a_repository_inside_the_source_runs_nothing_when_the_batch_starts(
     batch = Batch(project, [{**TASK, "check": "cat a.txt"}])
     with model(writes()) as server:
         batch.run(server.url)
-    assert batch.rows()[0]["check"]["output"] == "uncommitted", batch.rows()
     assert not canary.exists()
+    assert batch.rows()[0]["check"]["output"] == "uncommitted", batch.rows()
     subprocess.run(["git", "status"], cwd=os.fsencode(project.cwd / name), capture_output=True, check=False)
     assert canary.exists(), "the settings start nothing: this tests nothing"
 
 
 @pytest.mark.parametrize("how", ["setting", "link"])
-def test_no_file_that_a_repository_names_as_its_ignored_paths_is_copied(project: Project, how: str) -> None:
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_no_file_that_a_repository_names_as_its_ignored_paths_is_copied(
+    project: Project, how: str, backend: Backend
+) -> None:
     """Git only reads the patterns; the tasks, which can read their mirror, cannot."""
+    use_backend(project, backend)
     make_repository(project.cwd)
     secret = project.home / ".ssh" / "id"
     secret.parent.mkdir()

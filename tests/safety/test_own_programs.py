@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from batch.batch_kit import Batch, make_repository, model, wait_for, writes
+from batch.batch_kit import BACKENDS, Backend, Batch, make_repository, model, use_backend, wait_for, writes
 from coder.process.git import driver_names
 from kit import ScriptedServer
 from kit.driving import Project
@@ -96,7 +96,9 @@ def test_the_browser_is_the_person_s_and_gets_no_key(project: Project, chosen: s
 
 
 @pytest.mark.parametrize("source", ["cwd", "repo"])
-def test_a_batch_runs_no_git_of_the_project_s(project: Project, source: str) -> None:
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_batch_runs_no_git_of_the_project_s(project: Project, source: str, backend: Backend) -> None:
+    use_backend(project, backend)
     make_repository(project.cwd)
     ran = project.home / "ran"
     real = shutil.which("git")

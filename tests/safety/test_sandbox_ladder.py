@@ -6,14 +6,16 @@ import asyncio
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
 import pytest
-from box import Box, available, bwrap, level_of
+from box import NOBODY, Box, available, bwrap, level_of, why_not_nobody
 
 from coder.policy.sandbox import places
+from coder.policy.sandbox.bwrap import find_bwraps
 from coder.policy.sandbox.ladder import Hitch, Sandbox, SandboxLevel, probe
 from coder.policy.sandbox.probe import connecting, forget
 from coder.process.programs import Runs
@@ -43,7 +45,7 @@ def test_a_bwrap_of_the_system_without_overlays_gives_way_to_the_bundled_one(tmp
     old = f'for word; do case "$word" in --overlay*) exit 1;; esac; done; exec {bwrap()} "$@"'
     path = fake_bwrap(tmp_path / "bin", old)
     level = probe(tmp_path, path)
-    assert (level.program, level.overlays) == (bwrap(), True)
+    assert (level.program, level.overlays) == (find_bwraps("", "/nonexistent")[0], True)
 
 
 @pytest.mark.skipif("bwrap" not in RUNGS, reason="no bubblewrap here")
@@ -127,6 +129,22 @@ def test_the_backend_can_be_chosen(
 
 def test_without_the_chosen_backend_there_is_none(tmp_path: Path, only_the_system_s: None) -> None:
     assert probe(tmp_path, str(tmp_path), backend="bubblewrap").rung == "none"
+
+
+def test_a_home_that_cannot_be_written_does_not_cost_the_sandbox() -> None:
+    """As in a container whose user owns no home."""
+    if why := why_not_nobody():
+        pytest.skip(why)
+    become = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+    with tempfile.TemporaryDirectory() as work:
+        Path(work).chmod(0o777)
+        home = Path(work, "home")
+        home.mkdir(0o555)
+        environment = {"HOME": str(home), "PATH": os.environ["PATH"], "TMPDIR": work}
+        line = [*(become if os.getuid() == 0 else []), sys.executable, "-m", "coder", "doctor"]
+        done = subprocess.run(line, cwd=work, env=environment, capture_output=True, text=True, check=False)
+    (row,) = [row for row in done.stdout.splitlines() if " sandbox " in row]
+    assert row.startswith("ok" if RUNGS else "✗"), row
 
 
 def test_no_probe_leftovers(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ SECRET = "correct horse battery staple"
 FILES = ("config.json", "record.key", "mcp-tokens.json")
 
 
-@pytest.fixture(params=available())
+@pytest.fixture(params=[*available(), "none"])
 def rung(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """The strongest that this machine has."""
     monkeypatch.setattr(probe, "_strongest", lambda *_: level_of(request.param))
@@ -92,7 +92,7 @@ def test_the_person_s_settings_hold_in_a_throw_away_directory(
         monkeypatch.setenv("CODER_BASE_URL", server.url)
         tune.run(["--model", "m", "--task", "wrong-operator", "--only", "native", "--json"])
         sent = json.dumps(server.chats)
-    assert (granted / "file").exists()
+    assert (granted / "file").exists() is (rung != "none")  # where yolo runs no command that nobody confirmed
     assert not (person.home / "other").exists()
     assert "denied" in sent
 

@@ -253,11 +253,16 @@ class Attempt:
 
     async def _shell(self, line: str, more: dict[str, str], writable: list[str]) -> Ran:
         environment = self._environ
-        if self._provider is not None:
+        if more:  # our own git, which a task's variables shall not lead elsewhere
+            kept = {name: value for name, value in environment.items() if not name.startswith("GIT_")}
+            found = git_line([], kept, self._workspace.root)
+            if found is None:
+                raise CheckoutError(NO_GIT)
+            (program,), hardened = found
+            path = f"{Path(program).parent}{os.pathsep}{hardened['PATH']}"
+            environment = {**hardened, "PATH": path, **more}
+        elif self._provider is not None:
             environment = child_environment(environment, self._provider)
-        if more:  # for git itself, which a task's variables shall not lead elsewhere
-            environment = {name: value for name, value in environment.items() if not name.startswith("GIT_")}
-        environment = {**environment, **more}
         argv = ["/bin/sh", "-c", line]
         if len(line.encode("utf-8", errors="surrogateescape")) > _LONGEST_WORD:
             script = self._commands / "command.sh"  # where commands cannot write
