@@ -65,34 +65,76 @@ MAY: dict[str, tuple[str, ...]] = {
     ),
 }
 
-_OS = """
-    open listdir scandir walk fwalk unlink remove rename renames replace makedirs mkdir rmdir removedirs link
-    symlink readlink chmod chown lchown utime truncate mkfifo mknod
-"""
-_SHUTIL = "copy copy2 copyfile copymode copystat copytree move rmtree chown"
+# Of these modules, what opens, lists or changes something by its path. Of the rest of a module's users the
+# import alone counts.
+_FUNCTIONS = {
+    "os": """
+        open listdir scandir walk fwalk unlink remove rename renames replace makedirs mkdir rmdir removedirs
+        link symlink readlink chmod lchmod chown lchown chflags utime truncate mkfifo mknod setxattr removexattr
+    """,
+    "shutil": "copy copy2 copyfile copymode copystat copytree move rmtree chown make_archive unpack_archive",
+    "io": "open open_code FileIO",
+    "codecs": "open",
+    "builtins": "open",
+    "glob": "glob iglob",
+    "linecache": "getline getlines",
+    **dict.fromkeys(["gzip", "bz2", "lzma"], "open GzipFile BZ2File LZMAFile"),
+    "tarfile": "open TarFile",
+    "zipfile": "ZipFile PyZipFile",
+    "sqlite3": "connect",
+    **dict.fromkeys(["fileinput", "shelve", "dbm", "runpy", "zipimport", "filecmp"], "*"),
+}
 _PATH = """
     read_text read_bytes write_text write_bytes unlink mkdir rmdir iterdir glob rglob rename touch chmod
-    symlink_to hardlink_to readlink
+    lchmod symlink_to hardlink_to readlink
 """
 _BY_DESCRIPTOR = {"dir_fd", "src_dir_fd", "dst_dir_fd"}
 
 
 def path_calls(source: str) -> Iterator[str]:
-    for node in ast.walk(ast.parse(source)):
-        if not isinstance(node, ast.Call):
+    """What opens by path, called or handed on, under whatever name it was imported."""
+    tree = ast.parse(source)
+    calls = {id(node.func): node for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    modules = {name: name for name in ("os", "shutil", "io", "codecs")}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            modules |= {alias.asname or alias.name: alias.name for alias in node.names}
+    for node in ast.walk(tree):
+        call = calls.get(id(node))
+        if call and {keyword.arg for keyword in call.keywords} & _BY_DESCRIPTOR:
             continue
-        keywords = {keyword.arg for keyword in node.keywords}
-        match node.func:
-            case ast.Name("open"):
+        match node:
+            case ast.Import() | ast.ImportFrom():
+                yield from _imported(node)
+            case ast.Name("open", ast.Load()):
                 yield "open"
-            case ast.Attribute(ast.Name("os"), name) if name in _OS.split() and not keywords & _BY_DESCRIPTOR:
-                yield f"os.{name}"
-            case ast.Attribute(ast.Name("shutil"), name) if name in _SHUTIL.split():
-                yield f"shutil.{name}"
-            case ast.Attribute(ast.Name("os" | "shutil")):
-                pass
-            case ast.Attribute(_, name) if name in _PATH.split() or (name == "open" and _has_mode(node)):
+            case ast.Call(ast.Name("getattr"), [ast.Name(name), ast.Constant(str(word)), *_]):
+                yield from _one_of(modules.get(name, ""), word)
+            case ast.Attribute(ast.Name(name), word) if modules.get(name) in _FUNCTIONS:
+                yield from _one_of(modules[name], word)
+            case ast.Attribute(value, "open") if call and (_has_mode(call) or _is_path(value)):
+                yield ".open"
+            case ast.Attribute(value, name) if name in _PATH.split() and (call or _is_path(value)):
                 yield f".{name}"
+
+
+def _imported(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
+    for one in node.names:
+        if isinstance(node, ast.ImportFrom):
+            yield from _one_of(node.module or "", one.name)
+        elif _FUNCTIONS.get(one.name) == "*":
+            yield one.name
+
+
+def _one_of(module: str, name: str) -> Iterator[str]:
+    named = _FUNCTIONS.get(module, "").split()
+    if named and (name in named or "*" in (name, *named)):
+        yield f"{module}.{name}"
+
+
+def _is_path(value: ast.expr) -> bool:
+    """`Path.unlink`, `Path(p).unlink`: handed on."""
+    return ast.unparse(value).partition("(")[0] in ("Path", "pathlib.Path")
 
 
 def _has_mode(call: ast.Call) -> bool:
@@ -127,6 +169,21 @@ def test_paths_are_opened_behind_the_door_or_for_a_reason() -> None:
         ("p.open('rb')", [".open"]),
         ("p.open(encoding='utf-8')", [".open"]),
         ("sink.open()", []),
+        ("Path(p).open()", [".open"]),
+        ("from os import unlink as u", ["os.unlink"]),
+        ("from shutil import rmtree", ["shutil.rmtree"]),
+        ("from os import path, fspath", []),
+        ("from os import *", ["os.*"]),
+        ("import os as o\no.remove(p)", ["os.remove"]),
+        ("map(os.unlink, ps)", ["os.unlink"]),
+        ("f = open", ["open"]),
+        ("getattr(os, 'rename')(a, b)", ["os.rename"]),
+        ("import io\nio.open(p)", ["io.open"]),
+        ("import gzip as g\ng.open(p)", ["gzip.open"]),
+        ("from zipfile import ZipFile", ["zipfile.ZipFile"]),
+        ("import fileinput", ["fileinput"]),
+        ("map(Path.unlink, ps)", [".unlink"]),
+        ("f = Path(p).read_bytes", [".read_bytes"]),
         ("p.exists() and os.path.isdir(p)", []),
     ],
 )

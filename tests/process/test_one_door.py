@@ -14,43 +14,77 @@ from coder.process.programs import Runs
 SOURCE = Path(__file__).parent.parent.parent / "src" / "coder"
 FILES = sorted(SOURCE.rglob("*.py"))
 DOOR = SOURCE / "process" / "programs.py"
-# Functions of `os` and of event loops that start a program or another process, and modules that exist for it.
+# Functions of `os`, of event loops and of the C library that start a program or another process, and modules
+# that exist for it or do it on the way (`platform.processor` runs `uname`).
 STARTS = re.compile(
-    r"(?:exec|spawn)[lv]p?e?|posix_spawnp?|system|popen|fork|forkpty|create_subprocess_(?:exec|shell)"
-    r"|subprocess_(?:exec|shell)|fork_exec|ProcessPoolExecutor"
+    r"(?:exec|spawn)[lv]p?e?|fexecve|execveat|posix_spawnp?|system|popen|v?fork|forkpty|clone3?|startfile"
+    r"|create_subprocess_(?:exec|shell)|subprocess_(?:exec|shell)|fork_exec|Popen|ProcessPoolExecutor"
+    r"|Forking\w+|CGIHTTPRequestHandler"
 )
-MODULES = {"subprocess", "webbrowser", "pty", "multiprocessing", "_posixsubprocess", "popen2", "commands"}
+MODULES = {
+    *("subprocess", "webbrowser", "pty", "multiprocessing", "_posixsubprocess", "_multiprocessing", "popen2"),
+    *("posix", "nt", "_winapi", "cffi", "ensurepip", "venv", "pydoc", "idlelib", "runpy", "xmlrpc"),
+    *("ctypes", "_ctypes"),  # reaches the C library's functions by any name
+}
+RUNS_PROGRAMS = {
+    "platform.architecture",
+    "platform.processor",
+    "platform.uname",
+    "uuid.getnode",
+    "uuid.uuid1",
+}
+# By these anything can be reached by its name.
+BY_NAME = ("getattr", "__import__", "import_module", "attrgetter", "methodcaller", "find_spec")
 # Who else may, and why. The list may get shorter, not longer.
 ALLOWED = {
-    (
-        "policy/sandbox/launch.py",
-        "fork",
-    ): "Landlock's launcher: a small program of its own",
+    ("policy/sandbox/launch.py", "fork"): "Landlock's launcher: a small program of its own",
     ("policy/sandbox/launch.py", "execvp"): "the same, which becomes the command",
+    ("policy/sandbox/launch.py", "ctypes"): "the same: Landlock and seccomp have no other interface",
+    ("policy/sandbox/connect.py", "ctypes"): "seccomp's notifications",
+    ("process/own_process.py", "ctypes"): "prctl",
     ("batch/nursery.py", "fork"): "forks task processes of coder's own, warm",
+    ("batch/nursery.py", "ctypes"): "prctl",
+    ("model/local/serve.py", "ctypes"): "prctl",
+    ("record/tree/watch.py", "ctypes"): "inotify",
 }
 
 
 def around(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Every line that starts a program by itself, or could: with the name that does it."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            names = [alias.name.partition(".")[0] for alias in node.names]
-            yield from ((node.lineno, name) for name in names if name in MODULES)
-        elif isinstance(node, ast.ImportFrom):
-            module = (node.module or "").partition(".")[0]
-            names = [module, *(alias.name for alias in node.names if module in ("os", "posix", "asyncio"))]
-            yield from ((node.lineno, name) for name in names if name in MODULES or STARTS.fullmatch(name))
-        elif isinstance(node, ast.Attribute) and STARTS.fullmatch(node.attr):
-            if ast.unparse(node) == "platform.system":
-                continue
-            yield node.lineno, node.attr
-        elif isinstance(node, ast.Call) and ast.unparse(node.func) in (
-            "__import__",
-            "importlib.import_module",
-        ):
-            named = [arg.value for arg in node.args if isinstance(arg, ast.Constant)]
-            yield from ((node.lineno, str(name)) for name in named if name in MODULES)
+        match node:
+            case ast.Import():
+                yield from ((node.lineno, name) for alias in node.names if (name := _module(alias.name)))
+            case ast.ImportFrom():
+                names = [_module(node.module or ""), *(_name(alias.name) for alias in node.names)]
+                names += [alias.name for alias in node.names if (node.module, alias.name) == ("os", "*")]
+                yield from ((node.lineno, name) for name in names if name)
+            case ast.Attribute():
+                whole = ast.unparse(node)
+                named = STARTS.fullmatch(node.attr) or node.attr in (
+                    "subprocess",
+                    "webbrowser",
+                    "multiprocessing",
+                )
+                if whole != "platform.system" and (named or whole in RUNS_PROGRAMS):
+                    yield node.lineno, node.attr
+            case ast.Call() if ast.unparse(node.func).rpartition(".")[2] in BY_NAME:
+                yield from ((node.lineno, word) for word in map(_constant, node.args) if _name(word))
+            case ast.Subscript() if re.search(r"modules|__dict__|vars\(|CDLL", ast.unparse(node.value)):
+                if _name(word := _constant(node.slice)):
+                    yield node.lineno, word
+
+
+def _module(dotted: str) -> str:
+    return first if (first := dotted.partition(".")[0]) in MODULES else ""
+
+
+def _name(name: str) -> str:
+    return name if name in MODULES or STARTS.fullmatch(name) else ""
+
+
+def _constant(node: ast.AST) -> str:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
 
 
 def test_no_module_starts_a_program_by_itself() -> None:
@@ -73,13 +107,39 @@ def test_no_module_starts_a_program_by_itself() -> None:
         "import subprocess",
         "import asyncio.subprocess as s; from subprocess import run",
         "from os import execv",
+        "from os import system as look",
+        "from os import *",
+        "from posix import execve as e",
         "import os; os.system('x')",
+        "import os as o; o.execvpe('x')",
         "import os; run = os.posix_spawn",
+        "import os; os.startfile('x')",
+        "import os; getattr(os, 'system')('x')",
+        "import os; os.__dict__['popen']('x')",
+        "import os; vars(os)['execv']('x')",
         "import asyncio; asyncio.create_subprocess_exec('x')",
+        "import asyncio; asyncio.subprocess.create_subprocess_shell('x')",
+        "from asyncio import subprocess as s",
+        "from asyncio.subprocess import create_subprocess_exec as s",
         "loop.subprocess_shell(None, 'x')",
         "import webbrowser",
+        "import pty as p; p.spawn('x')",
+        "from multiprocessing import Process",
         "from concurrent.futures import process; process.ProcessPoolExecutor()",
+        "from concurrent.futures import ProcessPoolExecutor as P",
+        "from concurrent.futures.process import ProcessPoolExecutor",
         "__import__('pty')",
+        "from importlib import import_module; import_module('subprocess')",
+        "import sys; sys.modules['subprocess'].run('x')",
+        "from coder.process.programs import subprocess",
+        "from coder.process import programs; programs.subprocess.run('x')",
+        "from operator import attrgetter; attrgetter('posix_spawn')(os)",
+        "libc.execve(b'x')",
+        "CDLL(None)['system'](b'x')",
+        "getattr(libc, 'fexecve')",
+        "from ctypes import CDLL",
+        "import platform; platform.processor()",
+        "from socketserver import ForkingTCPServer",
     ],
 )
 def test_whoever_tries_is_found(line: str) -> None:
