@@ -11,7 +11,7 @@ import pytest
 from coder.protocol.events import ApprovalRequested
 from coder.protocol.ops import ApprovalReply
 from coder.tools.text.hunks import Review
-from kit.calls import call, edit, step, write
+from kit.calls import bash, call, edit, step, write
 from kit.driving import Driver, Project, of, play
 
 PATCH = call("patch", patch="--- a/link.txt\n+++ b/link.txt\n@@ -1 +1 @@\n-one\n+changed\n")
@@ -158,3 +158,48 @@ def test_memory_is_saved_to_the_file_that_was_shown(project: Project, scope: str
     _, second = of(driver.seen, ApprovalRequested)
     assert AGAIN in second.reasons[0]
     assert "Tea at four." in (directory(project) / "memory.md").read_text()
+
+
+LINES = ["echo changed > link.txt", "true && printf changed | tee link.txt", "cd . && cp new.txt link.txt"]
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_a_line_whose_link_leads_elsewhere_is_asked_about_again(linked: Project, line: str) -> None:
+    linked.write("new.txt", "changed\n")
+    driver = play_swapping(linked, [bash(line)], relink)
+    first, second = of(driver.seen, ApprovalRequested)
+    assert first.subject == second.subject == line
+    assert AGAIN in str(second.reasons[0])
+    assert str(linked.cwd / "precious.txt") in str(second.reasons[0])
+    assert (linked.cwd / "draft.txt").read_text() == "one\n"
+
+
+def test_a_line_that_a_link_leads_out_of_the_workspace_is_not_run_unasked(linked: Project) -> None:
+    beside = linked.cwd.parent / "beside.txt"
+
+    def lead_out(project: Project) -> None:
+        (project.cwd / "link.txt").unlink()
+        (project.cwd / "link.txt").symlink_to(beside)
+
+    outside = {"name": "bash", "arguments": {"command": "echo x > link.txt", "sandbox": "off", "reason": "r"}}
+    driver = play_swapping(linked, [outside], lead_out, mode="yolo")
+    _, second = of(driver.seen, ApprovalRequested)
+    assert str(beside) in str(second.reasons[0])
+
+
+def test_a_line_that_stays_the_same_is_asked_about_once(linked: Project) -> None:
+    driver = play_swapping(linked, [bash("echo changed > link.txt")], lambda _project: None)
+    assert len(of(driver.seen, ApprovalRequested)) == 1
+    assert (linked.cwd / "draft.txt").read_text() == "changed\n"
+
+
+@pytest.mark.parametrize(("line", "runs"), [("echo x > made.txt", False), ("echo x > ~/made.txt", True)])
+def test_no_line_leaves_the_sandbox_through_files_that_a_job_can_exchange(
+    project: Project, line: str, runs: bool
+) -> None:
+    job = call("bash", command="sleep 61.125", background=True)
+    outside = call("bash", command=line, sandbox="off", reason="r")
+    play_swapping(project, [job, outside], lambda _project: None, mode="yolo")
+    _, told = project.of_type("observation")
+    assert told["meta"]["ok"] == runs
+    assert ("Background jobs run" in told["content"]) != runs

@@ -166,17 +166,27 @@ def test_some_places_need_leaving_the_sandbox_and_nobody_is_asked_in_vain(
     assert 'sandbox: "off"' in result["content"]
 
 
-def test_a_swapped_directory_is_not_written_through(project: Project, rung: str) -> None:
+@pytest.mark.parametrize("late", [False, True])
+def test_a_swapped_directory_is_not_written_through(
+    project: Project, rung: str, late: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether before or after the approved line was looked at again."""
     place, other = project.cwd.parent / "place", project.cwd.parent / "other"
     place.mkdir()
     other.mkdir()
 
-    def swap(_asked: ApprovalRequested) -> Literal["yes"]:
+    if late:
+        monkeypatch.setattr("coder.engine.calls.require_same_line", lambda *_: None)
+
+    def swap(_asked: ApprovalRequested) -> Literal["yes", "no"]:
+        if place.is_symlink():
+            return "no"
         place.rmdir()
         place.symlink_to(other)
         return "yes"
 
-    (result,), _ = played(project, rung, "echo x > ../place/f", answer=swap)
+    (result,), asked = played(project, rung, "echo x > ../place/f", answer=swap)
+    assert len(asked) == (1 if late else 2)
     assert not result["meta"]["ok"]
     assert list(other.iterdir()) == []
 

@@ -20,8 +20,8 @@ from coder.protocol import entries
 from coder.protocol.events import ApprovalRequested, ApprovalResolved, Notice
 from coder.protocol.messages import ToolCall, tool_call
 from coder.protocol.ops import ApprovalReply
-from coder.texts import Joined, Phrase, Said, one_line
-from coder.tools.base import Approved, Preview, Tool, ToolResult, denied, failed, is_mcp
+from coder.texts import Joined, Phrase, Said, one_line, quoted_name
+from coder.tools.base import Approved, Preview, Tool, ToolResult, Unapproved, denied, failed, is_mcp
 from coder.tools.patch import Patch
 from coder.tools.text.hunks import diff_of, hunks_of, renumbered
 
@@ -40,6 +40,7 @@ _STEERING = re.compile(
 )
 # What `always` remembers for a line that runs outside the sandbox.
 OUTSIDE = "sandbox=off "
+_MOST_OF_LINE = 200  # characters
 LEAVE = 'To do it, call bash with sandbox: "off" and a reason: the person is asked.'
 # Flags that would allow a call where nobody can be asked; least permissive first.
 _FLAGS: tuple[tuple[str, OperatingMode | None, Preset | None], ...] = (
@@ -117,16 +118,37 @@ def _outside_ruling(session: Session, line: str, why: str, mode: OperatingMode) 
     """Leaving the sandbox is a person's decision in every mode; they may allow a line for good."""
     agent = session.agent
     remembered = f"{OUTSIDE}{line}"
+    verdict = verdict_on(session, line)
     if preset_gives(agent.preset, "bash") == "deny" or agent.config.permission.tools.get("bash") == "deny":
         return decide("bash", agent.preset, mode, overrides=agent.config.permission.tools)
     if mode == "plan":
         return Ruling("deny", [Phrase("policy.outside.plan")])
     if agent.parent is not None or not agent.front.can_ask:
         return Ruling("deny", [Phrase("policy.outside.nobody")])
+    if verdict.inside and session.jobs.running:
+        return Ruling("deny", [Phrase("policy.outside.jobs")])  # a link of theirs would lead it anywhere
     if remembered in agent.place.allowed.names():
         return Ruling("allow", [Phrase("policy.always")])
-    reasons = [Phrase("policy.outside", reason=why), *verdict_on(session, line).risks]
+    reasons = [Phrase("policy.outside", reason=why), *verdict.risks]
     return Ruling("ask", reasons, can_always=True, always_names=[remembered])
+
+
+def require_same_line(session: Session, tool: Tool, args: Mapping[str, Any]) -> None:
+    """Raise `Unapproved` if an approved line means something else by now: another program has put a link in
+    the place of a file that it writes, for example.
+    """
+    approved = session.context.approved
+    before = approved.verdict if approved is not None else None
+    if before is None or (session.agent.mode == "yolo" and not leaves_sandbox(session, args)):
+        return
+    line = tool.command(args)
+    session.judged = None
+    now = verdict_on(session, line)
+    if now != before:
+        paths = {write.path for write in now.outside} | now.inside
+        paths -= {write.path for write in before.outside} | before.inside
+        shown = ", ".join(map(quoted_name, sorted(paths))) or one_line(line, _MOST_OF_LINE)
+        raise Unapproved(Phrase("approval.changed_since", paths=shown))
 
 
 def _unreachable(session: Session, line: str) -> ToolResult | None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from coder.engine.approval import ask_person, known_read_only, ruling_of
+from coder.engine.approval import ask_person, known_read_only, require_same_line, ruling_of
 from coder.engine.fitting import fitted
 from coder.engine.session import Session
 from coder.engine.turn_state import Turn
@@ -306,6 +306,8 @@ async def _asked(
         answer = await ask_person(session, job.call, tool, given, ruling)
         job.unasked = False
         ruling = ruling_of(session, tool, given)  # TOCTOU: the mode may have changed to plan meanwhile
+    if answer is None and tool.kind == "runs":
+        require_same_line(session, tool, given)
     late = answer is None and ruling.decision == "deny"
     return _forbidden(session, tool, given, ruling) if late else answer
 

@@ -82,8 +82,14 @@ class WorkingDirectories:
         return all(self._contains(self.real(directory / target)) for directory in self.directories)
 
     def outside(self, word: Word, directories: Sequence[Path]) -> str:
-        """The real path of an operand outside the workspace, named from one of `directories`; "" if it lies
-        inside or is not certain.
+        """The real path of an operand outside the workspace, as `target` finds it; "" if it lies inside."""
+        path = self.target(word, directories)
+        inside = self._contains(path) or path.startswith(self.real(Path(self.scratch)) + "/")
+        return "" if inside or path in _DEVICES else path
+
+    def target(self, word: Word, directories: Sequence[Path]) -> str:
+        """What a command that writes this operand writes, from one of `directories`: a real path; "" if that
+        is not certain.
         """
         name = word.text
         if not word.exact or not name:
@@ -97,9 +103,7 @@ class WorkingDirectories:
         # A new file has no real path of its own, but its directory has.
         above, _, last = name.rstrip("/").rpartition("/")
         found = Path(self.real(Path(above or "/")), last)
-        path = self.real(found) if last in ("", ".", "..") or found.is_symlink() else str(found)
-        inside = self._contains(path) or path.startswith(self.real(Path(self.scratch)) + "/")
-        return "" if inside or path in _DEVICES else path
+        return self.real(found) if last in ("", ".", "..") or found.is_symlink() else str(found)
 
     def exchangeable(self, write: Written, outside: str) -> bool:
         """Whether a link that a background job puts into the workspace, after the question, would lead this

@@ -99,6 +99,7 @@ class _Judge:
         self._extra: list[Segment] = []
         self._in: str | None = None  # where the current command certainly runs
         self._outside: dict[str, OutsideWrite] = {}
+        self._inside_writes: set[str] = set()
         self._plain = depth == 0 and not posix
         self._links = False  # a command may put a link somewhere
         self._following = 0  # commands that would write through one
@@ -135,6 +136,7 @@ class _Judge:
             risks=risks,
             drivers=frozenset().union(*drivers.values()) if drivers else None,
             outside=tuple(self._outside.values()),
+            inside=frozenset(self._inside_writes),
             plain=self._plain
             and not parsed.substitutes
             and not self._shadowed
@@ -145,6 +147,7 @@ class _Judge:
     def _segments(self, parsed: Line) -> list[Segment]:
         segments: list[Segment] = []
         self._outside.clear()
+        self._inside_writes.clear()
         self._links, self._following, self._exchangeable = False, 0, False
         for simple, directory in zip(parsed.commands, parsed.directories(), strict=True):
             self._in = directory
@@ -246,6 +249,8 @@ class _Judge:
             self._plain = False
         for one in named:
             path = self._places.outside(one.word, self._directories())
+            if not path and (kept := self._places.target(one.word, self._directories())):
+                self._inside_writes.add(kept)
             self._exchangeable = self._exchangeable or self._places.exchangeable(one, path)
             inside = path and one.into and Path(path).is_dir()
             for target in (

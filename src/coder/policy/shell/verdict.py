@@ -63,7 +63,8 @@ class OutsideWrite(msgspec.Struct, frozen=True):
 
 class ShellVerdict(msgspec.Struct, frozen=True):
     """A whole line: read-only if every segment is and nothing is redirected into a file. `outside`: what it
-    writes outside the workspace. `plain`: each of its commands is known to write nothing but what it names.
+    writes outside the workspace. `inside`: the real paths of what it names to write there. `plain`: each of
+    its commands is known to write nothing but what it names.
     """
 
     segments: list[Segment]
@@ -72,6 +73,7 @@ class ShellVerdict(msgspec.Struct, frozen=True):
     parsed: bool = True
     drivers: frozenset[str] | None = None  # git drivers of the repositories it reads; None: it reads none
     outside: tuple[OutsideWrite, ...] = ()
+    inside: frozenset[str] = frozenset()
     plain: bool = False
 
     @property

@@ -178,6 +178,10 @@ TEXTS: dict[str, str] = {
     ),
     "policy.outside": "It runs outside the sandbox, with all your rights. The model's reason: {reason}",
     "policy.outside.plan": "In plan mode no command leaves the sandbox.",
+    "policy.outside.jobs": (
+        "Background jobs run, which could lead what this line writes in the workspace anywhere. Stop them "
+        "first, or write nothing there."
+    ),
     "policy.outside.nobody": "Only a person can let a command leave the sandbox; nobody can be asked here.",
     "policy.risk.outside": "It writes outside the workspace: {path}.",
     "policy.risk.temporary": "It writes outside the workspace: {path} ($TMPDIR is {scratch}).",

@@ -175,6 +175,7 @@ TEXTS: dict[str, str] = {
     ),
     "policy.outside": "它在沙箱之外运行，拥有你的全部权限。模型的理由：{reason}",
     "policy.outside.plan": "plan 模式下任何命令都不能离开沙箱。",
+    "policy.outside.jobs": "有后台作业在运行，可能把该行在工作区的写入引向别处。请先停止作业。",
     "policy.outside.nobody": "只有人才能让命令离开沙箱，而这里没有人可以询问。",
     "policy.risk.outside": "会写到工作区之外：{path}。",
     "policy.risk.temporary": "会写到工作区之外：{path}（$TMPDIR 是 {scratch}）。",
