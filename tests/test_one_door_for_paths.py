@@ -70,7 +70,8 @@ MAY: dict[str, tuple[str, ...]] = {
 _FUNCTIONS = {
     "os": """
         open listdir scandir walk fwalk unlink remove rename renames replace makedirs mkdir rmdir removedirs
-        link symlink readlink chmod lchmod chown lchown chflags utime truncate mkfifo mknod setxattr removexattr
+        link symlink readlink chmod lchmod chown lchown chflags utime truncate
+        mkfifo mknod setxattr removexattr
     """,
     "shutil": "copy copy2 copyfile copymode copystat copytree move rmtree chown make_archive unpack_archive",
     "io": "open open_code FileIO",
