@@ -280,3 +280,33 @@ def test_yolo_asks_before_a_command_writes_what_agents_obey(project: Project, ru
     project.write("sub/b", "b")
     _, asked = played(project, rung, line, "cat AGENTS.md; touch made", mode="yolo")
     assert [one.subject for one in asked] == [line]
+
+
+CLOSED = {
+    "mkdir -p ~/.tool/a/b": '["~/.tool"]',
+    "mkdir -p ~/.tool/a/b 2>/dev/null": '["~/.tool"]',  # known by the line, whatever is printed
+    "python3 -c \"import os; open(os.path.expanduser('~/.config/tool/x'), 'w')\"": '["~/.config/tool"]',
+    "touch ../out/f": '["{out}"]',
+    "touch ~/f": '["…"]',  # not the home itself
+}
+
+
+@pytest.mark.parametrize("line", CLOSED)
+def test_a_failure_by_the_sandbox_names_the_ways_out_and_asks_nothing(
+    project: Project, rung: str, line: str
+) -> None:
+    (project.home / ".config" / "tool").mkdir(parents=True)
+    (project.home / ".tool").mkdir()
+    (result,), asked = played(project, rung, line, mode="yolo")
+    opened = CLOSED[line].format(out=project.cwd.parent / "out")
+    assert asked == []
+    assert f"sandbox.writable: {opened}" in result["content"]
+    assert 'sandbox: "off"' in result["content"]
+
+
+def test_a_failure_and_leaving_for_it_are_a_question_each(project: Project, rung: str) -> None:
+    line = "python3 -c \"open('../out/f', 'w')\""
+    (failure, success), asked = played(project, rung, line, leaving(line))
+    assert "sandbox.writable" in failure["content"]
+    assert [failure["meta"]["ok"], success["meta"]["ok"]] == [False, True]
+    assert len(asked) == 2

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from coder.engine.agent import Place
-from coder.engine.approval import LEAVE, environment_for, leaves_sandbox, sets_git
+from coder.engine.approval import LEAVE, environment_for, leaves_sandbox, sets_git, verdict_on
 from coder.engine.session import Session
 from coder.engine.verify.run import saw_shell_changes
 from coder.fs.atomic import write_atomically
@@ -190,7 +190,9 @@ def _with_parts(line: str, result: ToolResult) -> ToolResult:
 def _explained(session: Session, sandbox: Sandbox, line: str, result: ToolResult) -> ToolResult:
     """Append the sandbox's rule where that may have caused the error. It is true whatever the command
     printed, which proves nothing."""
-    note = sandbox.note(f"{result.meta['stdout']}\n{result.meta['stderr']}")
+    # What a person approved was opened, whatever else failed.
+    written = () if session.context.approved else (write.path for write in verdict_on(session, line).outside)
+    note = sandbox.note(f"{result.meta['stdout']}\n{result.meta['stderr']}", written)
     if note is None:
         return result
     told = str(note)

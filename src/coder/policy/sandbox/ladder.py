@@ -242,13 +242,15 @@ class Sandbox:
                 found.append(path)
         return found
 
-    def note(self, output: str) -> Phrase | None:
-        """A rule of the sandbox that may explain an error in this output, or None."""
+    def note(self, output: str, written: Iterable[str] = ()) -> Phrase | None:
+        """A rule of the sandbox that may explain an error in this output, or None. `written`: paths that the
+        line names to write.
+        """
         if self.level.rung == "none":
             return None
         from coder.policy.sandbox.notes import note
 
-        return note(self, output)
+        return note(self, output, written)
 
 
 @cache

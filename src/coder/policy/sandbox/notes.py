@@ -1,14 +1,14 @@
-"""Hints after a command failed with an error that the sandbox may have caused.
+"""Hints after a command failed that the sandbox may have kept from something.
 
-Output proves nothing, so it only selects which rule of the sandbox is named; each hint is true whatever
-the command printed.
+The proof is in the sandbox's rules and the file's own permissions: the line and its output only say which
+paths to look up, so each hint is true whatever the command printed.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from coder.policy.sandbox.caches import within
 from coder.policy.sandbox.ladder import Sandbox
@@ -34,8 +34,8 @@ _PATH = re.compile(
 )
 
 
-def note(sandbox: Sandbox, output: str) -> Phrase | None:
-    """The rule in question, or None."""
+def note(sandbox: Sandbox, output: str, written: Iterable[str] = ()) -> Phrase | None:
+    """The rule in question, or None. `written`: paths that the line names to write."""
     lines = [line[:_WIDTH] for line in output[-200_000:].splitlines()[-_LINES:]]
     offline = not sandbox.network and any(map(_NO_NETWORK.search, lines))
     if sandbox.plan:
@@ -51,8 +51,23 @@ def note(sandbox: Sandbox, output: str) -> Phrase | None:
             if within(path, places.locked):
                 return Phrase("sandbox.note.locked", path=path)
             if _closed(path, places):
-                return Phrase("sandbox.note.write", path=path)
+                return _not_written(path, home)
+    if path := next((path for path in written if _closed(path, places)), ""):
+        return _not_written(path, home)
     return Phrase("sandbox.note.network") if offline else None
+
+
+def _not_written(path: str, home: str) -> Phrase:
+    """With the directory to open, which is not the home itself: of `~/.npm/_cacache/tmp/x` it is `~/.npm`."""
+    person = os.path.realpath(home)
+    below = os.path.relpath(path, person).split("/") if home and within(path, [person]) else []
+    depth = (
+        2 if below[0:1] == [".config"] or below[0:1] == [".cache"] else 3 if below[:1] == [".local"] else 1
+    )
+    directory = "/".join(["~", *below[:depth]]) if len(below) > depth else ""
+    if not below:
+        directory = os.path.dirname(path)
+    return Phrase("sandbox.note.write", path=path, directory=f'["{directory or "…"}"]')
 
 
 def _closed(path: str, places: AccessRules) -> bool:

@@ -229,8 +229,8 @@ TEXTS: dict[str, str] = {
     ),
     "sandbox.note.secret": "Commands may not read {path}.",
     "sandbox.note.write": (
-        "Commands may not write {path}, only the workspace and $TMPDIR; the setting sandbox.writable adds "
-        "directories."
+        "Commands may not write {path}, only the workspace and $TMPDIR. A setting of the person's opens a "
+        "directory: sandbox.writable: {directory}."
     ),
     "sandbox.off": (
         "off, as configured: commands can do whatever you can, and lines that run unasked are held by "

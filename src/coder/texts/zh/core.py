@@ -191,7 +191,9 @@ TEXTS: dict[str, str] = {
     "sandbox.note.network": "此处命令的网络已关闭（sandbox.network）。",
     "sandbox.note.reading": "只读命令除 $TMPDIR 外什么都不能写，也没有网络和套接字。",
     "sandbox.note.secret": "命令不得读取 {path}。",
-    "sandbox.note.write": "命令不得写入 {path}，只能写入工作区和 $TMPDIR；设置 sandbox.writable 可增加目录。",
+    "sandbox.note.write": (
+        "命令不得写入 {path}，只能写入工作区和 $TMPDIR。用户可开放目录：sandbox.writable: {directory}。"
+    ),
     "sandbox.off": "已按配置关闭：命令可以做你能做的一切；不经询问就运行的命令只由 coder 的 shell 解析把关",
     "sandbox.required": "配置要求使用沙箱（sandbox.mode），但此处没有可用的沙箱：{reason}",
     # policy: secrets
