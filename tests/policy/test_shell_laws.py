@@ -251,3 +251,38 @@ def test_a_file_of_the_project_steers_the_program(file: str, line: str, tmp_path
     (root / file).write_text("x\n", encoding="utf-8")
     assert not judge(line, root).read_only
     assert not judge(f"cd src && {line}", root).read_only
+    assert judge(line, root, confined=True).read_only  # the sandbox holds whatever it steers
+
+
+def test_the_python_of_a_virtual_environment_is_a_link_into_the_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = make_workspace(tmp_path)
+    installed = tmp_path / ".pyenv" / "bin"
+    installed.mkdir(parents=True)
+    (installed / "python3.12").touch()
+    (installed / "notes").touch()
+    made = root / ".venv" / "bin"
+    made.mkdir(parents=True)
+    (made / "python").symlink_to("python3")
+    (made / "python3").symlink_to(installed / "python3.12")
+    (made / "notes").symlink_to(installed / "notes")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert judge(".venv/bin/python --version", root, confined=True).read_only
+    for python in (".venv/bin/python", f"{root}/.venv/bin/python3", "timeout 60 .venv/bin/python"):
+        assert judge(f"{python} -m pytest -q", root).is_check
+    assert judge("cd src && ../.venv/bin/python -m pytest -q", root).is_check
+    for line in ("cat .venv/bin/notes", f"cat {installed}/python3.12", "cat ../.pyenv/bin/python3.12"):
+        assert not judge(line, root, confined=True).read_only
+
+
+def test_a_path_is_looked_up_where_the_command_certainly_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = make_workspace(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for line in ("cat ../README.md", "grep -rn x ..", "ls .. && cat ../README.md"):
+        assert judge(f"cd src && {line}", root).read_only
+        assert not judge(f"cd src; {line}", root).read_only  # the `cd` may fail
+    assert not judge("cd src && cat ../../outside/file", root).read_only
+    assert not judge("cd src && grep -rn x ../..", root).read_only

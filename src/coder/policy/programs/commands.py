@@ -111,6 +111,7 @@ _PIP_SHOW = frozenset({"-f", "--files", "-v", "--verbose"})
 
 _LISTINGS: dict[str, frozenset[tuple[str, ...]]] = {
     "npm": frozenset({("ls",), ("list",), ("ls", "--depth=0"), ("ls", "-g"), ("ls", "--all")}),
+    "rustup": frozenset({("show",), ("show", "active-toolchain"), ("toolchain", "list")}),
     "pip": frozenset({("list",), ("freeze",)}),
     "pip3": frozenset({("list",), ("freeze",)}),
 }
@@ -182,9 +183,12 @@ def _asks_version(name: str, args: list[Word], places: WorkingDirectories) -> bo
     if name in ("pip", "pip3") and given[:1] == ("show",):
         return all(text in _PIP_SHOW or not text.startswith("-") for text in given[1:])
     version = len(given) == 1 and given[0] in _VERSIONS.get(name, ())
+    if name == "go" and given[:1] == ("env",):
+        version = all(text == "-json" or text.isupper() for text in given[1:])
     if not version and given not in _LISTINGS.get(name, ()):
         return False
-    files = _CONTROL_FILES.get(name, ())
+    # In the sandbox of read-only lines such a program can do no harm.
+    files = () if places.confined else _CONTROL_FILES.get(name, ())
     return places.known and not any(
         _above(directory, file) for directory in places.directories for file in files
     )

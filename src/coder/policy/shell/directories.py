@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Sequence
+from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -80,6 +81,20 @@ class WorkingDirectories:
         if target.startswith("~") or not (self.known or target.startswith("/")):
             return False
         return all(self._contains(self.real(directory / target)) for directory in self.directories)
+
+    def starting_in(self, directory: Path) -> WorkingDirectories:
+        """The same for a command that certainly runs in `directory`. The shell follows `link/..` in it either
+        way.
+        """
+        here = copy(self)
+        here.directories = list(dict.fromkeys((directory, Path(os.path.normpath(directory)))))
+        return here
+
+    def named_inside(self, target: str) -> bool:
+        """Whether `target` is a path of the workspace, wherever links in it lead."""
+        paths = [os.path.normpath(directory / target) for directory in self.directories]
+        root = os.fspath(self.root).rstrip("/") + "/"
+        return self.known and all(path.startswith((root, f"{self.real_root}/")) for path in paths)
 
     def outside(self, word: Word, directories: Sequence[Path]) -> str:
         """The real path of an operand outside the workspace, as `target` finds it; "" if it lies inside."""

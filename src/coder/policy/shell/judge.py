@@ -159,6 +159,7 @@ class _Judge:
 
     def _segment(self, simple: SimpleCommand) -> Segment:
         finding = _Finding()
+        here = self._here()
         check = self._check(simple.words) if simple.words else None
         if simple.trouble:
             finding.refuse(simple.trouble, opaque=True)
@@ -168,10 +169,10 @@ class _Judge:
             effect = judge_redirect(redirect, self._places, self._directories())
             if effect.why:
                 finding.refuse(effect.why, opaque=True, risk=effect.risk)  # `always` covers no redirection
-            elif looks_private(redirect.target, self._places):
+            elif looks_private(redirect.target, here):
                 finding.refuse(Phrase("policy.why.private"), opaque=True)
         if simple.words:
-            if any(looks_private(word, self._places) for word in simple.words):
+            if any(looks_private(word, here) for word in simple.words):
                 finding.refuse(Phrase("policy.why.private"), opaque=True)
             check = None if finding.rule else check
             if check is None or check.doubt:
@@ -216,6 +217,9 @@ class _Judge:
 
     def _directories(self) -> list[Path]:
         return self._places.directories if self._in is None else [self._places.directories[0] / self._in]
+
+    def _here(self) -> WorkingDirectories:
+        return self._places if self._in is None else self._places.starting_in(self._directories()[0])
 
     def _inside(self, target: str) -> bool:
         """Whether `target` lies in the workspace, from where the current command runs."""
@@ -316,7 +320,7 @@ class _Judge:
             return
         if "/" in name or ("/" not in head.text and self._places.holds_program(name)):
             finding.refuse(Phrase("policy.why.not_system"))
-        if reads_private_tree(name, args, self._places):
+        if reads_private_tree(name, args, self._here()):
             finding.refuse(Phrase("policy.why.sweeps"), opaque=True)
         inner = unwrap(base_name(head.text), args)
         if inner is not None:

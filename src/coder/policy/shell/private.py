@@ -24,6 +24,7 @@ _SECRET = (*("/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/etc/ssh/", "/etc/s
 _DEVICES_KEPT = names(
     "/dev /dev/null /dev/zero /dev/full /dev/random /dev/urandom /dev/stdin /dev/stdout /dev/stderr"
 )
+_PYTHON = re.compile(r"(?:.*/)?bin/(?:python|pypy)[0-9.]*")
 _DESCRIPTOR = re.compile(r"/dev/fd/[0-9]+")
 _HOLDING = ("/proc/", "/dev/", "/mnt/", "/media/", "/Volumes/")  # and mounted disks
 # About the machine; the rest of /proc is about processes and includes their environment.
@@ -103,11 +104,20 @@ def _private(text: str, exact: bool, places: WorkingDirectories) -> bool:
         if not text:
             return False
         reached = _resolved(text, places)
-        return _is_secret(reached, places) or (not places.inside(text) and _at_home(reached))
-    if not exact and text.count("/") < 2:
+    elif not exact and text.count("/") < 2:
         return True  # `/p*/self/environ`: a glob at the root may match any of them
-    reached = [os.path.realpath(text), os.path.normpath(text)]
-    return _is_secret(reached, places) or (not places.inside(text) and _at_home(reached))
+    else:
+        reached = [os.path.realpath(text), os.path.normpath(text)]
+    if _is_secret(reached, places):
+        return True
+    return not places.inside(text) and not _is_own_python(text, reached, places) and _at_home(reached)
+
+
+def _is_own_python(text: str, reached: list[str], places: WorkingDirectories) -> bool:
+    """Whether it is the interpreter of a virtual environment in the workspace: a link to where that Python is
+    installed, which is often the home directory.
+    """
+    return places.named_inside(text) and all(map(_PYTHON.fullmatch, (text, *reached)))
 
 
 def _resolved(text: str, places: WorkingDirectories) -> list[str]:

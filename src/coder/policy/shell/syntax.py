@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,8 @@ _NO_OPERATORS = frozenset({" ", "\n", "'", '"', "#", "<<", ">>"})
 # To bash these are ordinary letters, so each of their bytes is parsed as a letter that no keyword has; texts
 # are still taken from the original line.
 _ASCII = bytes(range(128)) + b"X" * 128
+# The grammar has no node for the `-` of `python - <<EOF`, either.
+_LONE_DASH = rb"(?<=[ \t])-(?=[ \t]*<<)"
 _WORD_ENDS = b" \t\n;&|()<>"
 _REDIRECTS = frozenset({"file_redirect", "herestring_redirect", "heredoc_redirect"})
 _COUNTED = frozenset(
@@ -32,7 +35,7 @@ _COUNTED = frozenset(
 def parse(line: str) -> tuple[bytes, Node]:
     """The line's bytes and syntax tree; raises `NotUnderstood` on a syntax error."""
     data = _encoded(line)
-    root = _parser().parse(data.translate(_ASCII)).root_node
+    root = _parser().parse(re.sub(_LONE_DASH, b"X", data.translate(_ASCII))).root_node
     if root.has_error:
         raise NotUnderstood("policy.unread.incomplete")
     if root.end_byte < len(data.rstrip()) or data[: root.start_byte].strip():

@@ -41,7 +41,7 @@ TEXTS: dict[str, str] = {
     "policy.unread.heredoc_joined": "a here-document that joins its lines",
     "policy.unread.heredoc_lines": "a here-document with a command over several lines",
     "policy.unread.heredocs": "several here-documents on one line",
-    "policy.unread.incomplete": "not a complete shell line",
+    "policy.unread.incomplete": "its syntax is not understood",
     "policy.unread.locale": "the line is not ASCII, and the shell's locale not one of UTF-8",
     "policy.unread.long": "longer than 64 KB",
     "policy.unread.loop": "a loop that is not understood",

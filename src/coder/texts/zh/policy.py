@@ -38,7 +38,7 @@ TEXTS: dict[str, str] = {
     "policy.unread.heredoc_joined": "会把各行接起来的 here-document",
     "policy.unread.heredoc_lines": "here-document 的命令跨越多行",
     "policy.unread.heredocs": "一行里有多个 here-document",
-    "policy.unread.incomplete": "不是完整的 shell 命令行",
+    "policy.unread.incomplete": "无法理解其语法",
     "policy.unread.locale": "行中有非 ASCII 字符，而 shell 的区域设置不是 UTF-8",
     "policy.unread.long": "超过 64 KB",
     "policy.unread.loop": "看不懂的循环",
