@@ -67,6 +67,8 @@ def test_programs_are_told_not_to_colour(project: Project) -> None:
         ("sh -c 'echo out; exit 3' | cat", True, "out\n[sh exited 3, cat 0]"),
         ("sh -c 'exit 3' 2>&1 | sort | tail -1", True, "(no output)\n[sh exited 3, sort 0, tail 0]"),
         ("yes | head -1", True, "y"),
+        ("echo error: none", True, "exit code 0\nerror: none"),
+        ("echo denied: no >&2", True, "exit code 0\ndenied: no"),
         (
             "set -o pipefail; sh -c 'exit 3' | cat",
             False,

@@ -163,6 +163,20 @@ def test_a_part_that_failed_is_outdated_by_the_whole_that_passes(checks: Project
     assert outcome(of(driver.seen, TurnEnded)[-1].evidence or Evidence()) == "passed"
 
 
+@pytest.mark.parametrize(
+    "whole", ["timeout 60 pytest -q tests; echo exit=$?", "CI=1 .venv/bin/python -m pytest", "uv run pytest"]
+)
+def test_so_it_is_by_the_whole_in_other_words(checks: Project, whole: str) -> None:
+    """The line would say that the tests passed, and that no test was seen to pass."""
+    checks.write("pyproject.toml", "")
+    script = "#!/bin/sh\ncase $* in *test_a*) echo 1 failed; exit 1;; esac\necho '3 passed in 0.1s'\n"
+    checks.write(".venv/bin/pytest", script).chmod(0o755)
+    checks.write(".venv/bin/python", '#!/bin/sh\nshift; exec .venv/bin/"$@"\n').chmod(0o755)
+    checks.write(".venv/bin/uv", '#!/bin/sh\nshift; exec .venv/bin/"$@"\n').chmod(0o755)
+    driver = play(checks, [EDIT, bash_step(SOME), bash_step(whole), {"text": "All tests pass."}], mode="yolo")
+    assert line(driver) == "Verified: `pytest -q` passed after the last edit, run by the model · app.py"
+
+
 def test_tests_of_another_program_are_not_outdated(checks: Project) -> None:
     checks.write("pyproject.toml", "")
     checks.write(".venv/bin/tox", "#!/bin/sh\nexit 1\n").chmod(0o755)

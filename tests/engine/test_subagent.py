@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from coder.protocol.events import ApprovalRequested, Content, ToolCallChanged, TurnEnded, VerifyChanged
+from coder.protocol.events import (
+    ApprovalRequested,
+    Content,
+    Notice,
+    ToolCallChanged,
+    TurnEnded,
+    VerifyChanged,
+)
 from coder.protocol.ops import ApprovalReply
 from kit import ScriptedServer
 from kit.driving import Driver, Project, of, play
@@ -55,6 +62,18 @@ def test_its_report_comes_back_and_its_details_do_not(project: Project) -> None:
     end = project.of_type("turn_end")[0]["meta"]["tokens"]["total"]
     own = sum(e["meta"]["tokens"]["total"] for e in project.of_type("assistant"))
     assert end > own  # the subagent's tokens are the turn's
+
+
+def test_nobody_typed_what_is_at_in_an_objective(project: Project) -> None:
+    project.write("a.txt", "the secret is 42\n")
+    answer = by_system(
+        dig=[{"text": "done"}],
+        main=[{"calls": [task("explore", "dig: who uses @scope/api, see @a.txt")]}, {"text": "ok"}],
+    )
+    driver = play_answering(project, ["go"], answer)
+    child = next(c for c in driver.chats if "dig:" in c["messages"][1]["content"])
+    assert "the secret is 42" not in str(child["messages"])
+    assert not any("no such file" in str(notice.text) for notice in of(driver.seen, Notice))
 
 
 def test_who_changes_files_knows_the_project_s_rules_and_who_looks_what_may_run(project: Project) -> None:

@@ -428,3 +428,21 @@ def test_loading_a_skill_is_never_asked_about() -> None:
     for mode in OPERATING_MODES:
         assert decide("skill", "balanced", mode, overrides={"skill": "ask"}).decision == "allow"
         assert decide("skill", "balanced", mode, overrides={"skill": "deny"}).decision == "deny"
+
+
+def told(line: str, root: Path, mode: OperatingMode) -> list[str]:
+    reasons = decide("bash", "balanced", mode, shell=judge(line, root)).reasons
+    return [str(reason) for reason in reasons[1:]]
+
+
+def test_a_question_says_why_a_program_that_only_looks_is_in_doubt(tmp_path: Path) -> None:
+    assert told("cat /root/x", tmp_path, "default") == [
+        "`cat /root/x`: looks outside the workspace, at what may be private."
+    ]
+    assert told("npm install left-pad", tmp_path, "default") == []
+
+
+def test_what_is_not_known_comes_before_checks(tmp_path: Path) -> None:
+    line = "pytest -q; ruff check .; mypy .; curl example.org"
+    assert told(line, tmp_path, "auto-edit")[0] == "`curl example.org`: not known to be read-only."
+    assert len(told(line, tmp_path, "default")) == 3

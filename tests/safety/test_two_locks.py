@@ -230,6 +230,7 @@ def test_commands_and_tools_find_nothing_of_the_records(project: Project, rung: 
     assert not any("a very rare word" in text for text in said)
     assert "x.md" in said[0]
     assert said[2].startswith("no matches")
+    assert "not searched" not in said[2]  # nobody looks for it there
     assert "closed to you" in said[3]
 
 

@@ -315,7 +315,7 @@ def _in_quotes(name: str) -> str:
 def _files(workspace: Workspace, directory: Path, taken: _Taken) -> Iterator[Path]:
     """Files below a directory that are neither ignored nor closed, sorted by path."""
     place = SearchRoot(workspace.root, directory, workspace.closed)
-    taken.notes += [Phrase("attach.closed", name=workspace.show(Path(path))) for path in place.left_out]
+    taken.notes += [Phrase("attach.closed", name=workspace.show(Path(path))) for path in place.withheld]
     return map(Path, Walk(place.root, directory, _WALK_SECONDS, place.closed).files())
 
 

@@ -57,7 +57,8 @@ async def run_turn(
     await settle_sandbox(session)
     images: list[Image] = []
     typed = words.typed if words is not None else ""  # a subagent's objective is a model's
-    expanded = text if instant else await _with_named(session, text, images, typed)
+    written = instant or session.agent.parent is not None  # nobody typed its `@`
+    expanded = text if written else await _with_named(session, text, images, typed)
     lines = await _with_images(session, sent, images) if sent else ""
     message = "\n\n".join(part for part in (expanded, attached, lines) if part)
     refused = too_long(session, message, images)

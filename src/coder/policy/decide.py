@@ -16,6 +16,7 @@ from coder.tools.registry import built_in, built_in_tools
 
 _STRICTEST: tuple[Decision, ...] = ("deny", "ask", "allow")
 _LEAVE_PLAN = Phrase("policy.plan.leave")
+_BY_PLACE = ("policy.why.private", "policy.why.sweeps")
 _READ_ONLY = "runs, read-only"  # the row of a `runs` tool whose command is known to be read-only
 _MEMORY = "edits, of no named file"  # the row of memory, which reaches other sessions and projects
 
@@ -190,8 +191,7 @@ def _decide_command(
     if mode == "plan" and row == "runs":
         return Ruling("deny", [Phrase("policy.plan.unconfined"), *_acting_parts(verdict)], hint=_LEAVE_PLAN)
     reasons = [_reason(what, preset, mode, decision, overridden)]
-    if len(verdict.segments) > 1:
-        reasons += _acting_parts(verdict)
+    reasons += _acting_parts(verdict)
     if decision == "ask" and not verdict.risks and _covered(verdict, allowlist):
         return Ruling("allow", [Phrase("policy.always")])
     if verifying and mode == "auto-edit" and decision != "allow" and overridden is None:
@@ -208,8 +208,13 @@ def _decide_command(
 
 
 def _acting_parts(verdict: ShellVerdict) -> list[Phrase]:
-    """The segments that are not read-only: a model can drop them, a person review them."""
+    """The segments that are not read-only, checks last: a model can drop them, a person review them. Of
+    a line that is one segment, only what its words do not tell.
+    """
     acting = [segment for segment in verdict.segments if not segment.read_only]
+    if len(verdict.segments) == 1:
+        acting = [segment for segment in acting if segment.rule.key in _BY_PLACE]
+    acting.sort(key=lambda segment: segment.check is not None and segment.check.doubt is None)
     return [Phrase("policy.part", command=segment.command, why=segment.rule) for segment in acting[:3]]
 
 

@@ -5,6 +5,7 @@ Also reads an event's token usage, cost and edited files, here and for the whole
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
@@ -31,6 +32,10 @@ from coder.protocol.usage import Usage
 from coder.tools.registry import built_in
 
 CHANGED_AFTER = "changed after the last check"
+# What stands before the program that a check is.
+_BEFORE = re.compile(
+    r"-.*|\w+=.*|[\d.]+[smhd]?|python[\d.]*|env|time|timeout|nice|uv|uvx|npx|poetry|pdm|pipenv|run|exec"
+)
 _CONTINUED = ("truncated", "empty", "announced")  # reasons of notes that ask the model to continue
 
 
@@ -115,7 +120,8 @@ def _outdates(run: CheckRun, other: CheckRun) -> bool:
 
 
 def _program(command: str) -> str:
-    return next(iter(_words(command)), "")
+    """`pytest` of `timeout 60 python -m pytest -q`."""
+    return next((word for word in _words(command) if not _BEFORE.fullmatch(word)), "")
 
 
 def _words(command: str) -> list[str]:

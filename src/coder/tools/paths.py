@@ -178,7 +178,7 @@ def shown(context: ToolContext, path: Path) -> str:
 
 def closed_note(context: ToolContext, place: SearchRoot) -> list[str]:
     """The line that tells what a search left out because secrets are kept there, if anything."""
-    names = [shown(context, Path(path)) for path in place.left_out]
+    names = [shown(context, Path(path)) for path in place.withheld]
     return [f"[not searched, since secrets are kept there: {', '.join(names)}]"] if names else []
 
 

@@ -225,7 +225,7 @@ TEXTS: dict[str, str] = {
     ),
     "sandbox.note.network": "The network is off for commands here (sandbox.network).",
     "sandbox.note.reading": (
-        "Nothing but $TMPDIR can be written by a line that only reads, and it has no network and no sockets."
+        "Nothing but $TMPDIR can be written where this ran, and there is no network and no socket."
     ),
     "sandbox.note.secret": "Commands may not read {path}.",
     "sandbox.note.write": (

@@ -121,7 +121,7 @@ TEXTS: dict[str, str] = {
     "policy.why.sweeps": "reads through all that lies below a folder which holds what is private",
     "policy.why.git_cleared": "git without the environment that keeps a repository from running programs",
     "policy.why.looks_up": "looks names up in the network; with -n it does not",
-    "policy.why.private": "looks outside the workspace, at what is private",
+    "policy.why.private": "looks outside the workspace, at what may be private",
     "policy.why.read_variable": "read into something that is not a plain variable",
     "policy.why.ref_changes": "changes a ref",
     "policy.why.refs_change": "creates, moves or deletes a ref",

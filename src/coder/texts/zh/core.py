@@ -189,7 +189,7 @@ TEXTS: dict[str, str] = {
     "sandbox.outside.system": "{path} 属于系统，沙箱中的命令不能写入。",
     "sandbox.note.locked": "命令不得写入 {path}：git 或 coder 受它控制。用户可以用 `!` 自己写。",
     "sandbox.note.network": "此处命令的网络已关闭（sandbox.network）。",
-    "sandbox.note.reading": "只读命令除 $TMPDIR 外什么都不能写，也没有网络和套接字。",
+    "sandbox.note.reading": "此命令运行处除 $TMPDIR 外什么都不能写，也没有网络和套接字。",
     "sandbox.note.secret": "命令不得读取 {path}。",
     "sandbox.note.write": (
         "命令不得写入 {path}，只能写入工作区和 $TMPDIR。用户可开放目录：sandbox.writable: {directory}。"

@@ -118,7 +118,7 @@ TEXTS: dict[str, str] = {
     "policy.why.sweeps": "会读遍一个含有私密内容的文件夹下的一切",
     "policy.why.git_cleared": "git 失去了阻止仓库运行程序的环境变量",
     "policy.why.looks_up": "会在网络上查找名字；加 -n 就不会",
-    "policy.why.private": "查看工作区之外的私人内容",
+    "policy.why.private": "查看工作区之外可能私密的内容",
     "policy.why.read_variable": "read 读入的不是普通变量",
     "policy.why.ref_changes": "改变引用",
     "policy.why.refs_change": "新建、移动或删除引用",

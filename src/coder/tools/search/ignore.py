@@ -43,6 +43,11 @@ class SearchRoot(msgspec.Struct, frozen=True):
         return [path for path in self.closed if path.startswith(below) and os.path.lexists(path)]
 
     @property
+    def withheld(self) -> list[str]:
+        """Those of them that one may look for: nobody does for coder's own record of sessions."""
+        return [path for path in self.left_out if not path.startswith(f"{self.root}/.coder/")]
+
+    @property
     def environments(self) -> list[str]:
         """Virtual environments below `start`: a `.gitignore` need not name them, and their packages would
         hide the project's own matches."""

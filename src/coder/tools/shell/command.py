@@ -205,6 +205,8 @@ def _told(outcome: Outcome, output: str, command: str, timeout_ms: int) -> str:
             f"give a larger timeout_ms, or run less at once.\n{output}"
         )
     text = f"error: exit code {outcome.exit_code}\n{output}" if outcome.exit_code else output
+    if not outcome.exit_code and output.startswith(("error:", "denied:")):  # the program's words, not ours
+        text = f"exit code 0\n{output}"
     if leaves_behind(command):
         text = text.rstrip("\n") + (
             "\n[What & puts in the background is ended when the call ends. To keep it running, "
