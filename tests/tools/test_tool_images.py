@@ -186,6 +186,19 @@ def test_a_bomb_is_not_decoded(name: str) -> None:
         tracemalloc.stop()
 
 
+@needs_pillow
+@pytest.mark.parametrize("before", [b"", b"\xff\xfe\0\x04\xff\xd9"], ids=["bare", "behind a false end"])
+def test_a_jpeg_of_endless_scans_is_not_decoded(before: bytes) -> None:
+    """Each is a few bytes, and a look at all pixels: a file of 30 MB would take hours."""
+    whole_one = saved("JPEG", 2100, 8, progressive=True)
+    scans = [match.start() for match in re.finditer(rb"\xff\xda", whole_one)]
+    assert fitted(whole_one).width == 2000
+    again = before + whole_one[scans[-1] : -2]
+    with pytest.raises(Unusable):
+        fitted(whole_one[:-2] + again * 100 + whole_one[-2:])
+    assert fitted(whole_one + again * 100).width == 2000  # behind its end
+
+
 def test_of_too_many_the_rest_is_not_even_looked_at() -> None:
     looked: list[int] = []
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Callable, Iterator
 
 import msgspec
 
 HEAD = 16  # bytes that tell the type
-_MOST_CHUNKS = 100_000  # of a PNG; writers use a few KB for each
+_MOST_CHUNKS = 100_000  # of a PNG or JPEG; writers use a few KB for each
 
 
 class Broken(Exception):
@@ -97,27 +98,33 @@ def without_damage(data: bytes) -> bytes:
 
 
 _FRAME_HEADERS = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}
-_BARE_MARKERS = {0x01, *range(0xD0, 0xD8)}  # without a length
+_MARKER = re.compile(rb"\xff+[^\x00\xff\xd0-\xd7]")  # without those that stand in a scan's data
+# Of a progressive JPEG; encoders write about ten. A decoder looks at all pixels for each, of 75 bytes or so.
+_MOST_SCANS = 100
 
 
 def _jpeg(data: bytes) -> tuple[int, int]:
     if data.rfind(b"\xff\xd9") < 0:
         raise Broken
-    at = 2
-    while True:
-        if data[at] != 0xFF:
-            raise Broken
-        while data[at] == 0xFF:  # fill bytes
-            at += 1
-        marker = data[at]
-        at += 1
-        if marker in _BARE_MARKERS:
+    at, size, scans = 2, (0, 0), 0
+    for _ in range(_MOST_CHUNKS):
+        found = _MARKER.search(data, at) if scans else _MARKER.match(data, at)
+        if found is None:
+            break
+        marker, at = data[found.end() - 1], found.end()
+        if marker == 0x01:  # has no length
             continue
-        if marker in _FRAME_HEADERS:
-            return _number(data, at + 5, 2, "big"), _number(data, at + 3, 2, "big")
-        if marker in (0xD9, 0xDA):  # the image's data without a frame header before it
+        if marker == 0xD9:  # the end
+            break
+        if marker in _FRAME_HEADERS and not scans:
+            size = _number(data, at + 5, 2, "big"), _number(data, at + 3, 2, "big")
+        scans += marker == 0xDA
+        if scans > _MOST_SCANS or (scans and size == (0, 0)):
             raise Broken
-        at += max(2, _number(data, at, 2, "big"))
+        at += max(2, int.from_bytes(data[at : at + 2], "big"))
+    else:
+        raise Broken
+    return size
 
 
 def _gif(data: bytes) -> tuple[int, int]:
