@@ -254,6 +254,25 @@ def test_a_cache_that_is_missing_is_made_in_the_layer(rung: str, tmp_path: Path,
     assert list(home.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("program", "variable", "target"), [("go", "GOBIN", "go/bin"), ("cargo", "CARGO_INSTALL_ROOT", ".cargo")]
+)
+def test_a_program_is_not_installed_where_nobody_looks(
+    rung: str, tmp_path: Path, home: Path, program: str, variable: str, target: str
+) -> None:
+    """The cache lies elsewhere, and `go install` would put programs beside it."""
+    found = tmp_path / "programs" / program
+    found.parent.mkdir()
+    found.write_text("#!/bin/sh\n", encoding="utf-8")
+    found.chmod(0o755)
+    path = f"{found.parent}:{os.environ['PATH']}"
+    install = f'echo "${variable}"; mkdir -p "${variable}" && echo x > "${variable}/tool" && echo installed'
+    outcome = run(rung, tmp_path, home, install, PATH=path)
+    assert outcome.stdout == f"{home}/{target}\n"
+    assert not (home / target / "tool").exists()
+    assert run(rung, tmp_path, home, f"echo ${variable}", PATH=path, **{variable: "/own"}).stdout == "/own\n"
+
+
 def test_a_cache_that_a_variable_moved_is_found_there(rung: str, tmp_path: Path, home: Path) -> None:
     moved = tmp_path / "data" / "pip"
     moved.mkdir(parents=True)

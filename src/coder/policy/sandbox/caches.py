@@ -74,6 +74,8 @@ _MOVED = names(
     "XDG_CACHE_HOME"
 )
 _COPIED = {".cargo": ("config.toml", "config")}  # settings that a moved directory would lose
+# Programs are installed where the person would look for them, or not at all.
+_INSTALLED = {"GOPATH": ("GOBIN", "go/bin"), "CARGO_HOME": ("CARGO_INSTALL_ROOT", ".cargo")}
 
 # Settings of registries hold credentials beside addresses: commands get the rest.
 _SETTINGS = (".npmrc", ".yarnrc", ".yarnrc.yml", ".bunfig.toml", ".config/pnpm/rc", ".bundle/config")
@@ -159,6 +161,9 @@ class Layer:
             given = f"{environment[variable]} " if option and environment.get(variable) else ""
             found.environment[variable] = given + option + _made(f"{own}/moved")
             found.moved.append(f"{own}/moved")
+            if variable in _INSTALLED and not environment.get(_INSTALLED[variable][0]):
+                target, below = _INSTALLED[variable]
+                found.environment[target] = f"{home}/{below}"
             for file in _COPIED.get(name, ()):
                 _copy_settings(f"{directory}/{file}", f"{own}/moved/{file}")
         return found
