@@ -43,6 +43,8 @@ def test_commands_and_file_tools_share_it(project: Project, sandbox: str) -> Non
     assert "sub/b.txt" in results[5]
     system = driver.chats[0]["messages"][0]["content"]
     assert system.count(scratch) == 1
+    # `go build -o /tmp/tool` works there, and the person would look for it in vain
+    assert ("/tmp their own, which the person does not see" in system) is (sandbox == "auto")
     assert of(driver.seen, VerifyChanged) == []  # nothing of the project was changed
     assert of(driver.seen, TurnEnded)[0].verification.status == "not_run"
 

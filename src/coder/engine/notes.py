@@ -59,9 +59,9 @@ def _commands(agent: Agent) -> str:
     *first, last = filter(None, ("the workspace", place, more))
     places = f"{', '.join(first)} and {last}"
     return (
-        f"run in a sandbox: outside plan mode they may write {places}; the rest of the disk is read-only, "
-        f".git/config and hooks are closed; network {network}. Lines that only look run unasked, with all "
-        "but $TMPDIR read-only and no network"
+        f"run in a sandbox: outside plan mode they may write {places}; the rest of the disk is read-only "
+        f"(and /tmp their own, which the person does not see), .git/config and hooks are closed; network "
+        f"{network}. Lines that only look run unasked, with all but $TMPDIR read-only and no network"
     )
 
 
