@@ -276,6 +276,12 @@ def test_the_python_of_a_virtual_environment_is_a_link_into_the_home(
         assert not judge(line, root, confined=True).read_only
 
 
+@pytest.mark.parametrize("wrapper", ["uv run", "poetry run"])
+def test_code_of_another_language_is_read_as_no_shell_line(wrapper: str, tmp_path: Path) -> None:
+    assert judge(f"{wrapper} python -c 'import a; print(a.b, (a.c))'", tmp_path).risks == []
+    assert judge(f"{wrapper} sh -c 'rm y'", tmp_path).risks
+
+
 def test_a_path_is_looked_up_where_the_command_certainly_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

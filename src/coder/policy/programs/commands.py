@@ -106,12 +106,14 @@ _CONTROL_FILES: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("cargo", "rustc", "rustup"), ("rust-toolchain", "rust-toolchain.toml")),
     "npm": (".npmrc",),
     "go": ("go.mod", "go.work"),
+    "uv": (".venv", "pyproject.toml", "uv.toml"),
 }
 _PIP_SHOW = frozenset({"-f", "--files", "-v", "--verbose"})
 
 _LISTINGS: dict[str, frozenset[tuple[str, ...]]] = {
     "npm": frozenset({("ls",), ("list",), ("ls", "--depth=0"), ("ls", "-g"), ("ls", "--all")}),
     "rustup": frozenset({("show",), ("show", "active-toolchain"), ("toolchain", "list")}),
+    "uv": frozenset({("pip", "list"), ("pip", "freeze"), ("python", "find")}),
     "pip": frozenset({("list",), ("freeze",)}),
     "pip3": frozenset({("list",), ("freeze",)}),
 }

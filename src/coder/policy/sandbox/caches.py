@@ -153,6 +153,10 @@ class Layer:
             found.overlays[:] = [overlay for overlay in found.overlays if mounts([overlay])]
         layered = [overlay.path for overlay in found.overlays]
         found.fixed.extend(entry for entry in searched if within(entry, layered))
+        if layered and not environment.get("UV_LINK_MODE"):
+            found.environment["UV_LINK_MODE"] = (
+                "copy"  # out of an overlay it cannot link, and warns each time
+            )
         for name, variable, directory, own in rows:
             given_elsewhere = variable and (os.path.isdir(directory) or _has_program(name, path))
             if directory in layered or not given_elsewhere:

@@ -392,10 +392,18 @@ class _Judge:
                 risk = danger_of(text, args[index + 1 :])
                 if risk:
                     finding.refuse(Phrase("policy.why.may_destroy"), risk=risk)
-                elif any(char in text for char in " \n;&|`$(<>"):
+                elif any(char in text for char in " \n;&|`$(<>") and not _is_code(args[:index]):
                     inner = _Judge(self._places, self._depth + 1, self._shadowed).line(text)
                     for inner_risk in inner.risks:
                         finding.refuse(Phrase("policy.why.may_risk"), risk=inner_risk)
+
+
+def _is_code(before: list[Word]) -> bool:
+    """Whether the next word is code of an interpreter other than a shell: `uv run python -c …`."""
+    if len(before) < 2 or before[-1].text not in ("-c", "-e"):
+        return False
+    name = base_name(before[-2].text)
+    return is_interpreter(name) and name not in SHELLS
 
 
 def _wraps(words: list[Word]) -> bool:
