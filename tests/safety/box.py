@@ -84,6 +84,17 @@ def why_not_nobody() -> str:
     return f"user nobody may not load {sys.executable}: {told[-1:]}" if tried.returncode else ""
 
 
+def fingerprint(directory: Path) -> dict[str, str]:
+    """Every file below with its content, mode and time."""
+    return {
+        str(path.relative_to(directory)): (
+            f"{path.lstat().st_mode:o} {path.lstat().st_mtime_ns} "
+            + (blake2b(path.read_bytes()).hexdigest() if path.is_file() else "")
+        )
+        for path in sorted(directory.rglob("*"))
+    }
+
+
 class Box:
     """The layout: project (the workspace), home with secrets, and a directory outside with a file in it."""
 

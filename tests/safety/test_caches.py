@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
-import shutil
-import sys
-import tarfile
 import threading
 import time
-import zipfile
 from collections.abc import Callable
-from hashlib import blake2b
-from io import BytesIO
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
-from box import available, level_of
+from box import available, fingerprint, level_of
 
 from coder.policy.sandbox import caches
 from coder.policy.sandbox.caches import Layer, LayerUse, clear_layers, layers_in_use, take_layer
@@ -28,124 +20,16 @@ from coder.policy.sandbox.ladder import Sandbox
 from coder.process.programs import Runs
 from coder.process.run import Outcome, run_process
 from coder.protocol.events import Notice
-from coder.protocol.ops import ApprovalReply
 from kit import ScriptedServer
 from kit.calls import bash
-from kit.driving import Driver, Event, Project, of
+from kit.driving import Driver, Project, of
 
 RUNGS = available()
-MODES = {"approved": "default", "yolo": "yolo"}
 
 
 @pytest.fixture(params=RUNGS)
 def rung(request: pytest.FixtureRequest) -> str:
     return str(request.param)
-
-
-def played(project: Project, rung: str, *lines: str, **options: Any) -> list[Event]:
-    """The results of these lines, which a person approves where the mode asks."""
-
-    async def scenario(url: str) -> None:
-        driver = Driver(project, url, can_ask=True, **options)
-        driver.engine.agent.sandbox.level = level_of(rung)
-        driver.start()
-        await driver.send("go", lambda asked: ApprovalReply(asked.approval_id, "yes"))
-        await driver.close()
-
-    with ScriptedServer([*({"calls": [bash(line)]} for line in lines), {"text": "done"}]) as server:
-        asyncio.run(scenario(server.url))
-    return project.of_type("observation")
-
-
-def fingerprint(directory: Path) -> dict[str, str]:
-    """Every file below with its content, mode and time."""
-    return {
-        str(path.relative_to(directory)): (
-            f"{path.lstat().st_mode:o} {path.lstat().st_mtime_ns} "
-            + (blake2b(path.read_bytes()).hexdigest() if path.is_file() else "")
-        )
-        for path in sorted(directory.rglob("*"))
-    }
-
-
-def npm_package(directory: Path) -> None:
-    """`thing.tgz`: a package to install without a registry."""
-    manifest = json.dumps({"name": "thing", "version": "1.0.0", "main": "index.js"}).encode()
-    with tarfile.open(directory / "thing.tgz", "w:gz") as archive:
-        for name, data in (("package.json", manifest), ("index.js", b"module.exports = 7\n")):
-            info = tarfile.TarInfo(f"package/{name}")
-            info.size = len(data)
-            archive.addfile(info, BytesIO(data))
-
-
-def wheel(directory: Path) -> None:
-    """`thing-1.0-py3-none-any.whl`: the same for pip."""
-    with zipfile.ZipFile(directory / "thing-1.0-py3-none-any.whl", "w") as archive:
-        archive.writestr("thing.py", "value = 7\n")
-        described = "thing-1.0.dist-info"
-        archive.writestr(f"{described}/METADATA", "Metadata-Version: 2.1\nName: thing\nVersion: 1.0\n")
-        archive.writestr(
-            f"{described}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-        )
-        archive.writestr(f"{described}/RECORD", "")
-
-
-@pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
-@pytest.mark.parametrize("way", MODES)
-def test_npm_installs_and_leaves_the_person_s_cache_as_it_was(project: Project, rung: str, way: str) -> None:
-    cache = project.home / ".npm" / "_cacache"
-    cache.mkdir(parents=True)
-    (cache / "kept").write_text("the person's", encoding="utf-8")
-    before = fingerprint(project.home / ".npm")
-    npm_package(project.cwd)
-    project.write("package.json", '{"name": "app"}')
-    install = "npm install --offline --no-audit --no-fund ./thing.tgz"
-    again = f"rm -rf node_modules && {install} && node -p 'require(\"thing\")'"
-    seen = (
-        f"ls {cache}/content-v2 && cat {cache}/kept" if rung == "bwrap" else "ls $npm_config_cache/_cacache"
-    )
-    results = played(project, rung, install, again, f"{seen}; touch made", mode=MODES[way])
-    assert [event["meta"]["exit_code"] for event in results] == [0, 0, 0]
-    assert results[1]["content"].splitlines()[-1] == "7"
-    assert "the person's" in results[2]["content"] or rung != "bwrap"
-    assert fingerprint(project.home / ".npm") == before
-
-
-@pytest.mark.parametrize("way", MODES)
-def test_pip_installs_into_a_venv_and_writes_its_cache_apart(project: Project, rung: str, way: str) -> None:
-    cache = project.home / ".cache" / "pip"
-    cache.mkdir(parents=True)
-    (cache / "kept").write_text("the person's", encoding="utf-8")
-    before = fingerprint(project.home / ".cache")
-    wheel(project.cwd)
-    make = f"{sys.executable} -m venv .venv"
-    install = (
-        "PYTHONWARNINGS=ignore .venv/bin/python -m pip install -q --no-index ./thing-1.0-py3-none-any.whl"
-    )
-    write = 'd=$(.venv/bin/python -m pip cache dir) && mkdir -p "$d" && echo x > "$d/made" && cat "$d/made"'
-    use = ".venv/bin/python -c 'import thing; print(thing.value)' && touch made"
-    results = played(project, rung, make, install, write, use, mode=MODES[way])
-    assert [event["meta"]["exit_code"] for event in results] == [0] * 4
-    assert [event["content"] for event in results[2:]] == ["x", "7"]
-    assert fingerprint(project.home / ".cache") == before
-
-
-@pytest.mark.skipif(shutil.which("cargo") is None, reason="cargo is not installed")
-def test_cargo_builds_with_a_vendored_crate(project: Project, rung: str) -> None:
-    toolchains = os.environ.get("RUSTUP_HOME") or Path("~/.rustup").expanduser()
-    cargo = project.home / ".cargo"
-    cargo.mkdir()
-    (cargo / "kept").write_text("the person's", encoding="utf-8")
-    before = fingerprint(cargo)
-    project.write(
-        "Cargo.toml", '[package]\nname = "app"\nversion = "0.1.0"\n[dependencies]\nthing = {path = "thing"}\n'
-    )
-    project.write("src/main.rs", 'fn main() { println!("{}", thing::value()); }\n')
-    project.write("thing/Cargo.toml", '[package]\nname = "thing"\nversion = "0.1.0"\n')
-    project.write("thing/src/lib.rs", "pub fn value() -> i32 { 7 }\n")
-    (result,) = played(project, rung, f"RUSTUP_HOME={toolchains} cargo run -q --offline", mode="yolo")
-    assert result["content"] == "7"
-    assert fingerprint(cargo) == before
 
 
 @pytest.mark.skipif("bwrap" not in RUNGS, reason="needs overlay mounts")

@@ -25,6 +25,7 @@ _TOOL_CACHES = {
     "RUFF_CACHE_DIR": "ruff",
     "PYTEST_ADDOPTS": "-o cache_dir={TMPDIR}/pytest",
 }
+_JAVA_OPTIONS = ("GRADLE_OPTS", "MAVEN_OPTS")
 _CLOSED: list[str] = []
 _OPEN: list[Path] = []
 
@@ -118,6 +119,10 @@ def places_for(
         absent += [path for path in settings if not os.path.lexists(path)]
     locked += [path for path in nested if not plan and path not in locked]
     caches = Caches() if layer is None else layer.caches(person, environment, [root, *listed], mounts)
+    if layer is not None and not locks:  # nothing is mounted over /tmp, and Java does not look at TMPDIR
+        for variable in _JAVA_OPTIONS:
+            given = caches.environment.get(variable) or environment.get(variable, "")
+            caches.environment[variable] = f"{given} -Djava.io.tmpdir={scratch_of(root)}".lstrip()
     open_to_write = [] if plan else [root, *listed, *access.granted, *caches.moved]
     if shared is not None:
         open_to_write += shared.writable
