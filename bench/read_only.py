@@ -2,8 +2,8 @@
 
 python bench/read_only.py OLD_SRC      alternates between both, prints the ratio and writes bench/READ_ONLY.md
 
-A command that only looks runs in the sandbox of `plan`. One that may write gets layers over the caches that the
-home has. Landlock is measured where the system has no bubblewrap of its own.
+A command that only looks runs in the sandbox of `plan`. One that may write gets layers over the caches that
+the home has. Landlock is measured where the system has no bubblewrap of its own.
 """
 
 from __future__ import annotations
@@ -75,7 +75,8 @@ def main() -> None:
         "# A step with a command\n\n"
         f"From the answer with the call to the next request; {os.cpu_count()} cores, Python "
         f"{platform.python_version()}, compiled. Written by `python bench/read_only.py OLD_SRC`: medians of "
-        f"{ROUNDS} runs of {STEPS} steps, both trees in turn, in ms; the ratio is the median of the pairs'.\n\n"
+        f"{ROUNDS} runs of {STEPS} steps, both trees in turn, in ms; the ratio is the median of the pairs'."
+        "\n\n"
         "| rung | command | old | new | ratio |\n"
         "| --- | --- | --- | --- | --- |\n"
     )
