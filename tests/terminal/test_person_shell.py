@@ -160,6 +160,20 @@ def test_what_reorders_text_is_shown_however_it_arrives(size: int) -> None:
     assert (shown + screen.end()).decode() == f"{told}\x1b[0m\r\n"
 
 
+@pytest.mark.parametrize("size", [1, 2, 3, 64])
+def test_controls_of_eight_bits_are_shown(size: int) -> None:
+    """Also those that hide in a broken, overlong or unfinished character."""
+    screen, printed = (
+        ScreenFilter(),
+        b"\x9b2J \xc3\xa9\x84 \xe2\x9b0 \xc0\x9b \xe0\x80\x9bA \xed\xa0\x9bB \xf0\x9f\x98",
+    )
+    printed += " 中😀\u2028…\n".encode() + b"\xf0\x9f\x98"
+    shown = b"".join(screen.feed(printed[at : at + size]) for at in range(0, len(printed), size))
+    told = b"\\x9b2J \xc3\xa9\\x84 \xe2\\x9b0 \xc0\\x9b \xe0\\x80\\x9bA \xed\xa0\\x9bB \xf0\\x9f\\x98"
+    told += " 中😀\u2028…\n".encode() + b"\xf0\\x9f\\x98"
+    assert shown + screen.end() == told + b"\x1b[0m\r\n"
+
+
 def test_a_key_typed_while_the_program_starts_is_not_lost(tmp_path: Path) -> None:
     person, terminal = os.openpty()
     os.write(person, ESC.encode())  # the terminal is not raw yet

@@ -36,8 +36,19 @@ _ESC = b"\x1b"
 _OBEYED = rb"\x1b\[[0-9;:]*m|\x1b\[[0-2]?K|\x1b\[[0-9]*G"
 # Bidirectional controls, which reorder or hide text.
 _BIDI = rb"\xd8\x9c|\xe2\x80[\x8e\x8f\xaa-\xae]|\xe2\x81[\xa6-\xa9]"
-_CONTROLS = re.compile(rb"(%s)|[\x00-\x06\x0b\x0c\x0e-\x1f\x7f]|\xc2[\x80-\x9f]|%s" % (_OBEYED, _BIDI))
-_UNFINISHED = re.compile(rb"(?:\x1b(?:\[[0-9;:]{0,32})?|\xc2|\xd8|\xe2[\x80\x81]?)\Z")
+_C1 = rb"\xc2[\x80-\x9f]"
+_UTF8 = (
+    rb"[\xc2-\xdf][\x80-\xbf]|(?:\xe0[\xa0-\xbf]|\xed[\x80-\x9f]|[\xe1-\xec\xee\xef][\x80-\xbf])[\x80-\xbf]"
+    rb"|(?:\xf0[\x90-\xbf]|[\xf1-\xf3][\x80-\xbf]|\xf4[\x80-\x8f])[\x80-\xbf]{2}"
+)
+# A byte that is part of no character may be a control to a terminal, as 0x9b is CSI.
+_CONTROLS = re.compile(
+    rb"(%s|(?:(?!%s|%s)(?:%s))+)|[\x00-\x06\x0b\x0c\x0e-\x1f\x7f]|%s|%s|[\x80-\x9f]"
+    % (_OBEYED, _C1, _BIDI, _UTF8, _C1, _BIDI)
+)
+_UNFINISHED = re.compile(
+    rb"(?:\x1b(?:\[[0-9;:]{0,32})?|[\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf4][\x80-\xbf]{0,2})\Z"
+)
 _MODE = re.compile(rb"\x1b\[\?([0-9;]{1,32})([hl])")
 _MODES = ("1", "9", "47", "1000", "1002", "1003", "1004", "1005", "1006", "1015", "1047", "1049", "2004")
 _OTHER_SCREEN = re.compile(r"\x1b\[\?(?:47|1047|1049)h.*?(?:\x1b\[\?(?:47|1047|1049)l|\Z)", re.DOTALL)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from coder.config.schema import UiSection
-from coder.terminal.render.sanitize import safe
+from coder.terminal.render.sanitize import flat
 
 _CLIPBOARD_BYTES = 74_994  # limit of one OSC 52 (tmux, xterm: 100,000 in base64)
 _BELL = "\a"
@@ -58,12 +58,12 @@ class Notifier:
 
 
 def _title(text: str) -> str:
-    return f"\x1b]2;{safe(text)[:_TITLE_CHARS]}\a"
+    return f"\x1b]2;{flat(text)[:_TITLE_CHARS]}\a"
 
 
 def notification(name: str, text: str, environ: Mapping[str, str]) -> str:
     """A desktop notification, wrapped for tmux passthrough; terminals without support ignore it."""
-    name, text = (safe(part).replace(";", ",") for part in (name, text))
+    name, text = (flat(part).replace(";", ",") for part in (name, text))
     if environ.get("VTE_VERSION") or environ.get("TERM", "").startswith(_KNOW_777):
         sequence = f"\x1b]777;notify;{name};{text}\a"
     else:
