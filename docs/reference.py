@@ -107,7 +107,12 @@ def inner_sections(section: type[Any]) -> Iterator[tuple[str, type[msgspec.Struc
     """What stands under a name, or in a list; each kind once."""
     seen: set[type[msgspec.Struct]] = set()
     for field in of(section).fields:
-        if isinstance(field.type, inspect.DictType) and isinstance(field.type.value_type, inspect.StructType):
+        if isinstance(field.type, inspect.UnionType):
+            structs = [one.cls for one in field.type.types if isinstance(one, inspect.StructType)]
+            yield from ((field.encode_name, inner) for inner in structs)
+        elif isinstance(field.type, inspect.DictType) and isinstance(
+            field.type.value_type, inspect.StructType
+        ):
             yield f"{field.encode_name}.NAME", field.type.value_type.cls
         elif isinstance(field.type, inspect.ListType) and isinstance(
             field.type.item_type, inspect.StructType

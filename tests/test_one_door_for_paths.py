@@ -61,7 +61,7 @@ MAY: dict[str, tuple[str, ...]] = {
     ),
     "prepares the sandbox, or runs inside it": (
         *("policy/sandbox/ladder.py", "policy/sandbox/launch.py"),
-        *("policy/sandbox/places.py", "policy/sandbox/repositories.py"),
+        *("policy/sandbox/places.py", "policy/sandbox/repositories.py", "policy/network/door.py"),
     ),
 }
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from coder.config import ConfigError
 from coder.config.explain import all_keys
 from coder.config.load import home_directory
-from coder.config.schema import Config
+from coder.config.schema import Config, NetworkRules
 from coder.texts import Texts
 from config.place import Place
 
@@ -434,3 +434,31 @@ def _encodable(value: Any) -> Any:
     if isinstance(value, int) and not isinstance(value, bool):
         return msgspec.Raw(str(value).encode())
     return value
+
+
+@pytest.mark.parametrize(
+    ("network", "told"),
+    [
+        ("yes", "sandbox.network"),
+        ({"allow": "a.com"}, "sandbox.network.allow"),
+        ({"allow": ["a.com", "http://b.com/"]}, "sandbox.network.allow[1]"),
+        ({"allow": ["a.*.com"]}, "a host such as api.example.com"),
+        ({"allow": ["localhost"]}, "localhost:5432"),
+        ({"allow": ["127.0.0.1"]}, "localhost:5432"),
+        ({"otherwise": "allow"}, "ask, deny"),
+        ({"alow": []}, "sandbox.network.alow"),
+    ],
+)
+def test_a_wrong_list_of_hosts_is_an_error_that_names_the_place(
+    place: Place, network: Any, told: str
+) -> None:
+    place.project({"sandbox": {"network": network}})
+    with pytest.raises(ConfigError) as error:
+        place.load()
+    assert told in Texts("en").of(error.value.phrase)
+
+
+def test_a_list_of_hosts_is_read(place: Place) -> None:
+    hosts = ["a.com", "*.b.org:443", "localhost:5432", "10.0.0.7", "[2001:db8::1]:80"]
+    place.person({"sandbox": {"network": {"allow": hosts}}})
+    assert place.load().config.sandbox.network == NetworkRules(hosts)

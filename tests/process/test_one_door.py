@@ -40,6 +40,7 @@ ALLOWED = {
     ("policy/sandbox/launch.py", "fork"): "Landlock's launcher: a small program of its own",
     ("policy/sandbox/launch.py", "execvp"): "the same, which becomes the command",
     ("policy/sandbox/launch.py", "ctypes"): "the same: Landlock and seccomp have no other interface",
+    ("policy/network/inside.py", "execvp"): "opens a command's sockets inside the sandbox, and becomes it",
     ("policy/sandbox/connect.py", "ctypes"): "seccomp's notifications",
     ("process/own_process.py", "ctypes"): "prctl",
     ("batch/nursery.py", "fork"): "forks task processes of coder's own, warm",

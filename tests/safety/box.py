@@ -53,7 +53,7 @@ def level_of(rung: str) -> SandboxLevel:
     if rung == "bwrap":
         return SandboxLevel("bwrap", bwrap(), filters=True, connects=True, overlays=True)
     return (
-        SandboxLevel("landlock", scopes=landlock_abi() >= SCOPES_FROM)
+        SandboxLevel("landlock", scopes=landlock_abi() >= SCOPES_FROM, connects=True)
         if rung == "landlock"
         else SandboxLevel()
     )

@@ -79,7 +79,8 @@ class Profile:
         if kind == "require-all":
             return all(self._matches(one, about) for one in given)
         if kind in ("local", "remote"):
-            return about.get(kind, "").startswith(f"{given[0]} ")
+            named = self._value(given[1]).replace("*:*", "*")
+            return fnmatchcase(about.get(kind, ""), f"{given[0]} {named}")
         value = self._value(given[0])
         path = about.get("path", "")
         if kind == "subpath":

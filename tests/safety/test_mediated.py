@@ -133,7 +133,7 @@ def test_nor_where_the_kernel_refuses(root: Path, monkeypatch: pytest.MonkeyPatc
 
     async def scenario() -> None:
         before = held()
-        monkeypatch.setattr("coder.policy.sandbox.connect.connect_filter", lambda: b"no program")
+        monkeypatch.setattr("coder.policy.sandbox.connect.connect_filter", lambda servers: b"no program")
         with pytest.raises(OSError, match="Invalid argument"):
             Child(
                 mediated(["/usr/bin/touch", "ran"]),

@@ -5,6 +5,7 @@ On macOS itself the real `sandbox-exec` is tried as well.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -14,6 +15,8 @@ import msgspec
 import pytest
 from sbpl import Profile, parse
 
+from coder.policy.network.door import Door
+from coder.policy.network.rules import Rules
 from coder.policy.sandbox import probe as sandbox_probe
 from coder.policy.sandbox import seatbelt as sandbox_seatbelt
 from coder.policy.sandbox.ladder import Sandbox, SandboxLevel
@@ -112,6 +115,26 @@ def test_the_network_is_addresses_and_no_unix_sockets() -> None:
         agent = "/private/tmp/com.apple.launchd.x/Listeners"
         assert not held.allows("network-outbound", remote=f"unix-socket {agent}", path=agent)
         assert not held.allows("network-bind", local="unix-socket x", path="/Users/me/work/x")
+
+
+def test_a_door_is_the_only_way_to_the_network(stand_in: str, tmp_path: Path) -> None:
+    async def made() -> Door:
+        door = Door(Rules(["a.com", "localhost:5432"]))
+        await door.open_here()
+        door.close()
+        return door
+
+    door = asyncio.run(made())
+    text, parameters = seatbelt_profile(PLACES, network=True, door=door)
+    held = Profile(text, parameters)
+    for port in (door.port, 5432):
+        assert held.allows("network-outbound", remote=f"ip localhost:{port}")
+    for remote in ("ip localhost:80", f"ip 1.1.1.1:{door.port}"):
+        assert not held.allows("network-outbound", remote=remote)
+    assert not held.allows("network-outbound", remote="unix-socket x", path="/private/var/run/mDNSResponder")
+    places = msgspec.structs.replace(PLACES, scratch=str(tmp_path))
+    line = seatbelt_line(stand_in, ["sh", "-c", "echo $HTTPS_PROXY"], places, network=False, door=door)
+    assert ran(line, tmp_path) == f"http://coder:{door.token}@127.0.0.1:{door.port}\n"
 
 
 def test_other_processes_and_services_are_out_of_reach() -> None:

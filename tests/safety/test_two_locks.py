@@ -131,7 +131,7 @@ def test_what_a_writing_command_left_in_tmp_can_be_read(project: Project, rung: 
         played(project, rung, f"cat {where}/{name}")
         assert results(project)[0]["content"] == "x"
     finally:
-        scratch = driver.engine.agent.session.sandboxes[False].scratch()
+        scratch = driver.engine.agent.session.sandboxes[False, False].scratch()
         for place in (Path("/tmp"), Path(scratch)):
             (place / name).unlink(missing_ok=True)
 

@@ -36,8 +36,9 @@ from coder.engine.setup import (
 from coder.engine.setup import Settings as Read
 from coder.fs.atomic import write_atomically
 from coder.model.base import ModelError
+from coder.policy.network.door import open_door
 from coder.policy.sandbox.ladder import Sandbox, SandboxLevel, probe
-from coder.policy.sandbox.places import close_places
+from coder.policy.sandbox.places import LineAccess, close_places
 from coder.policy.secrets.home import close_home
 from coder.policy.secrets.redact import Redactor
 from coder.process.git import git_line
@@ -275,10 +276,11 @@ class Attempt:
             self._workspace.root,
             self._own,
             writable=[str(self._home), *settings.writable, *writable],
-            network=settings.network,
+            network=settings.network is True,
             environment=environment,
         )
-        return await self._run(sandbox.wrap(argv), Runs.IN_SANDBOX, environment)
+        door = await open_door(self._level, settings.network, environment)
+        return await self._run(sandbox.wrap(argv, LineAccess(door=door)), Runs.IN_SANDBOX, environment)
 
     async def _command(self, line: str) -> Ran:
         """`setup` or `check`: in the sandbox, as the model's own commands run, because both run its code."""

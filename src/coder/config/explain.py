@@ -36,6 +36,8 @@ _CHOICES: Final = {
     )
 }
 
+_EXPECTED: Final = {schema.KEY_PATTERN: "config.expect_key", schema.HOST_PATTERN: "config.expect_host"}
+
 
 def refusal(settings: object, file: str, said: str) -> ConfigError:
     """The error for `settings`, which msgspec rejected with the message `said`."""
@@ -127,7 +129,7 @@ def _keys_of(kind: inspect.Type, prefix: str) -> Iterator[str]:
 def _faults(value: object, kind: inspect.Type, key: str, file: File) -> Iterator[ConfigError]:
     if isinstance(kind, inspect.UnionType):
         if value is not None:
-            yield from _faults(value, _without_null(kind), key, file)
+            yield from _faults(value, _meant(kind, value), key, file)
     elif not _fits(value, kind):
         yield bad_value(
             f"{file.at(key)}: {shown(key)}" if key else file.at(""), found(value, key), _allowed(kind, value)
@@ -213,7 +215,7 @@ def _allowed(kind: inspect.Type, value: object) -> Phrase | str:
     if isinstance(kind, inspect.BoolType):
         return Phrase("config.expect_bool")
     if isinstance(kind, inspect.StrType):
-        return Phrase("config.expect_key" if kind.pattern == schema.KEY_PATTERN else "config.expect_string")
+        return Phrase(_EXPECTED.get(kind.pattern or "", "config.expect_string"))
     if isinstance(kind, inspect.ListType):
         return Phrase("config.expect_list", items=Phrase("config.expect_strings"))
     return Phrase("config.expect_object")
@@ -232,8 +234,10 @@ def _allowed_number(kind: inspect.IntType | inspect.FloatType, value: object) ->
     return Phrase(f"{name}_between", low=kind.ge, high=kind.le)
 
 
-def _without_null(kind: inspect.UnionType) -> inspect.Type:
-    return next(inner for inner in kind.types if not isinstance(inner, inspect.NoneType))
+def _meant(kind: inspect.UnionType, value: object) -> inspect.Type:
+    """The type of a union that a value is closest to."""
+    types = [inner for inner in kind.types if not isinstance(inner, inspect.NoneType)]
+    return next((inner for inner in types if _fits(value, inner)), types[0])
 
 
 def _join(section: str, name: str) -> str:

@@ -22,7 +22,7 @@ from coder.config.explain import found
 from coder.config.layers import KeyPath, Settings, at, has
 from coder.config.models import PREFIX, is_local
 from coder.config.provider import resolve_provider
-from coder.config.schema import Config, Decision, Preset
+from coder.config.schema import Config, Decision, NetworkRules, Preset
 from coder.texts import Phrase, Texts
 
 Reason = Literal["loosens", "starts", "sends", "costs"]
@@ -194,6 +194,21 @@ def _weaker_sandbox(mine: str, theirs: str) -> bool:
     return _SANDBOX.index(theirs) > _SANDBOX.index(mine)
 
 
+def _opens_network(mine: bool | NetworkRules, theirs: bool | NetworkRules) -> bool:
+    """A list opens something even where the network is on: checks that run unasked reach what it names."""
+    return _openness(theirs) > _openness(mine) or not _hosts(theirs) <= _hosts(mine)
+
+
+def _openness(network: bool | NetworkRules) -> int:
+    if isinstance(network, NetworkRules):
+        return 2 if network.otherwise == "ask" else 1
+    return 3 if network else 0
+
+
+def _hosts(network: bool | NetworkRules) -> set[str]:
+    return set(network.allow) if isinstance(network, NetworkRules) else set()
+
+
 def _may_spend_more(mine: float | None, theirs: float | None) -> bool:
     return mine is not None and (theirs is None or theirs > mine)
 
@@ -228,7 +243,7 @@ _RULES: Final[tuple[tuple[str, str, Reason, Callable[[Any, Any], bool]], ...]] =
     ("safety", "output_limit_bytes", "loosens", _raises),
     ("sandbox", "mode", "loosens", _weaker_sandbox),
     ("sandbox", "backend", "loosens", _weaker_backend),
-    ("sandbox", "network", "loosens", _becomes_true),
+    ("sandbox", "network", "loosens", _opens_network),
     ("sandbox", "writable", "loosens", _adds),
     ("workflow", "auto_verify_after_edit", "starts", _becomes_true),
     ("workflow", "verify_commands", "starts", _adds),

@@ -52,6 +52,12 @@ KeyAction = Literal[
     "newline", "steer", "transcript", "rewind", "mode", "editor", "search", "clear_screen", "suspend"
 ]
 Key = Annotated[str, Meta(pattern=KEY_PATTERN)]
+# A host, `*.` before a domain, a port after it; this machine itself only with one.
+HOST_PATTERN: Final = (
+    r"^(?!(?:localhost|127\.0\.0\.1|\[::1\])$)"
+    r"(?:(?:\*\.)?[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?|\[[0-9A-Fa-f:.]{2,}\])(?::[1-9][0-9]{0,4})?$"
+)
+Host = Annotated[str, Meta(pattern=HOST_PATTERN)]
 
 
 class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -151,13 +157,21 @@ class SafetySection(Section, frozen=True):
     redact_secrets: bool = True
 
 
+class NetworkRules(Section, frozen=True):
+    """Hosts that commands may reach. `otherwise`: what happens with any other."""
+
+    allow: list[Host] = []
+    otherwise: Literal["ask", "deny"] = "ask"
+
+
 class SandboxSection(Section, frozen=True):
     """`auto`: as strong as this machine allows; `require`: refuse to run without; `off`: none. `backend`: use
-    this one or none. `writable`: further directories that commands may write."""
+    this one or none. `network`: `true`, `false`, or the hosts that commands may reach. `writable`: further
+    directories that commands may write."""
 
     mode: SandboxMode = "auto"
     backend: SandboxBackend = "auto"
-    network: bool = True
+    network: bool | NetworkRules = True
     writable: list[str] = []
 
 

@@ -290,10 +290,7 @@ async def ask_person(
     seen = _seen(verdict)
     reply = await _reply(session, call, ruling, asked.approval_id, preview)
     if reply.answer == "always" and ruling.can_always:
-        try:
-            agent.place.allowed.add(*ruling.always_names)
-        except ConfigError as error:  # not saved: the answer holds only this time
-            agent.emit(Notice(error.phrase, "warning"))
+        _remember(session, ruling.always_names)
     session.log.append(replace(asked, answer=reply.answer, reason=redact(reply.reason)))
     if reply.answer != "no":
         if remote := _remote(tool):
@@ -330,6 +327,35 @@ async def ask_to_go_on(session: Session, question: Sequence[Phrase], *, can_alwa
     reply = await _reply(session, call, ruling, asked.approval_id, Preview(""), shown)
     session.log.append(replace(asked, answer=reply.answer))
     return reply.answer
+
+
+_LONGEST_LINE = 300  # characters of a command, which was shown when it was approved
+
+
+async def ask_about_host(session: Session, call_id: str, line: str, host: str, remembered: str) -> str:
+    """A person's decision on a host that a running command wants to reach: empty, or why not."""
+    redact = session.redactor.redact
+    reasons = [Phrase("approval.host", command=one_line(line, _LONGEST_LINE))]
+    told = [redact(str(reason)) for reason in reasons]
+    ruling = Ruling("ask", reasons, can_always=True, always_names=[remembered])
+    asked = entries.Approval(approval_id=os.urandom(4).hex(), tool="network", subject=host, reasons=told)
+    call = tool_call(call_id, "network", "{}")
+    reply = await _reply(session, call, ruling, asked.approval_id, Preview(host, "text"))
+    if reply.answer == "always":
+        _remember(session, [remembered])
+    # Recorded when it is answered: a question that is open when coder ends is not asked again, as the command
+    # has ended too.
+    session.log.append(replace(asked, answer=reply.answer, reason=redact(reply.reason) or None))
+    if reply.answer != "no":
+        return ""
+    return f"The person refused {host}{f': {reply.reason}' if reply.reason else ''} (sandbox.network)."
+
+
+def _remember(session: Session, names: Sequence[str]) -> None:
+    try:
+        session.agent.place.allowed.add(*names)
+    except ConfigError as error:  # not saved: the answer holds only this time
+        session.agent.emit(Notice(error.phrase, "warning"))
 
 
 async def ask_about_diff(session: Session, name: str, diff: str, reasons: Sequence[Phrase]) -> ApprovalReply:

@@ -354,11 +354,10 @@ async def _execute(
     unbidden = job.unasked or session.agent.mode == "plan"
     read_only = unbidden and known_read_only(session, tool.command(given))
     check, plan = job.ruling.check and job.unasked, job.ruling.plan
-    if given.get("background"):
-        return await start_isolated(
-            session, tool, given, on_output, read_only=read_only, check=check, plan=plan
-        )
-    return await run_command(session, tool, given, on_output, read_only=read_only, check=check, plan=plan)
+    run = start_isolated if given.get("background") else run_command
+    return await run(
+        session, tool, given, on_output, read_only=read_only, check=check, plan=plan, call_id=job.call.id
+    )
 
 
 def _record(session: Session, turn: Turn, job: _Job, *, waiting: int = 0, cancelled: bool = False) -> None:

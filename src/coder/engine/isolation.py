@@ -33,6 +33,7 @@ from coder.tools.base import Approved, Tool, ToolContext, ToolResult, failed
 
 if TYPE_CHECKING:
     from coder.config.schema import SandboxBackend
+    from coder.policy.network.door import Door
     from coder.policy.sandbox.grants import Grants
     from coder.policy.shell.verdict import ShellVerdict
 
@@ -45,7 +46,7 @@ _AGAIN = (
     "writes, and put to the person where the policy asks."
 )
 
-_LEAVABLE = ("sandbox.note.write", "sandbox.note.network")
+_LEAVABLE = tuple(f"sandbox.note.{kind}" for kind in ("write", "network", "limited", "check"))
 _CHANGED = "the repositories that this line looks at changed meanwhile; send it again"
 
 Printed = Callable[[str], None]
@@ -61,6 +62,7 @@ async def run_command(
     read_only: bool = False,
     check: bool = False,
     plan: bool = False,
+    call_id: str = "",
 ) -> ToolResult:
     """Run a line of the model in the sandbox. `read_only`: it runs without approval, for that reason.
     `check`: it runs without approval because it is a check. `plan`: it may run in the sandbox of plan mode
@@ -68,7 +70,7 @@ async def run_command(
     line = tool.command(args)
     if leaves_sandbox(session, args):
         return await _run_outside(session, tool, args, on_output)
-    sandbox = await _sandbox(session, read_only=read_only or plan)
+    sandbox = await _sandbox(session, read_only=read_only or plan, check=check)
     if isinstance(sandbox, Phrase):
         return failed(str(sandbox), sandbox)
     context = _context(session, line, read_only=read_only, check=check)
@@ -81,7 +83,8 @@ async def run_command(
         grants = _grants(session, sandbox, approved) if by_person else None
     except OSError as error:
         return failed(f"the command was not run: {error.strerror or error}")
-    access = LineAccess(tool_caches=not read_only, git_settings=settings)
+    door = await _door(session, sandbox, line, call_id, check=check)
+    access = LineAccess(tool_caches=not read_only, git_settings=settings, door=door)
     if grants is not None and approved is not None and approved.verdict is not None:
         access = msgspec.structs.replace(
             access,
@@ -101,6 +104,7 @@ async def run_command(
         else:
             result = await _covered(session, line, sandbox, run, changed, git_settings=settings)
     finally:
+        await _closed(door)
         if grants is not None:
             problems = grants.close()
     result = _with_changes(result, changed)
@@ -116,7 +120,38 @@ async def run_command(
     result = _with_parts(line, result)
     rung = "none" if sandbox is None else sandbox.level.rung
     result = msgspec.structs.replace(result, meta={**result.meta, "sandbox": rung})
-    return result if sandbox is None or result.ok else _explained(session, sandbox, line, result)
+    if sandbox is not None and not result.ok:
+        result = _explained(session, sandbox, line, result, door, check=check)
+    return _with_refusals(result, door)
+
+
+async def _door(
+    session: Session, sandbox: Sandbox | None, line: str, call_id: str, *, check: bool = False
+) -> Door | None:
+    """By which a command reaches the hosts that it may, where the network is limited to a list."""
+    if sandbox is None or sandbox.plan or isinstance(session.agent.config.sandbox.network, bool):
+        return None
+    from coder.engine.network import door_for
+
+    return await door_for(session, sandbox.level, line, call_id, check=check)
+
+
+async def _closed(door: Door | None) -> None:
+    if door is not None:
+        door.close()
+        await door.settled()
+
+
+def _with_refusals(result: ToolResult, door: Door | None) -> ToolResult:
+    """Name what the command did not reach, by what coder itself has seen."""
+    if door is None:
+        return result
+    told = list(door.refused.values())
+    if door.bypassed:
+        told.append(str(Phrase("sandbox.note.bypassed", addresses=", ".join(door.bypassed))))
+    if not told:
+        return result
+    return msgspec.structs.replace(result, for_model=f"{result.for_model}\n[{' '.join(told)}]")
 
 
 def _grants(session: Session, sandbox: Sandbox | None, approved: Approved | None) -> Grants | None:
@@ -187,12 +222,23 @@ def _with_parts(line: str, result: ToolResult) -> ToolResult:
     return result
 
 
-def _explained(session: Session, sandbox: Sandbox, line: str, result: ToolResult) -> ToolResult:
+def _explained(
+    session: Session,
+    sandbox: Sandbox,
+    line: str,
+    result: ToolResult,
+    door: Door | None = None,
+    *,
+    check: bool = False,
+) -> ToolResult:
     """Append the sandbox's rule where that may have caused the error. It is true whatever the command
     printed, which proves nothing."""
     # What a person approved was opened, whatever else failed.
     written = () if session.context.approved else (write.path for write in verdict_on(session, line).outside)
     note = sandbox.note(f"{result.meta['stdout']}\n{result.meta['stderr']}", written)
+    if note is not None and note.key == "sandbox.note.network":
+        limited = "sandbox.note.limited" if door is not None else note.key
+        note = Phrase("sandbox.note.check" if check else limited)
     if note is None:
         return result
     told = str(note)
@@ -215,6 +261,7 @@ async def start_isolated(
     read_only: bool,
     check: bool = False,
     plan: bool = False,
+    call_id: str = "",
 ) -> ToolResult:
     """Start a background command. Undo covers its start only, which is reported."""
     from coder.policy.sandbox.servers import LongSandbox
@@ -227,13 +274,14 @@ async def start_isolated(
     # Where none is wanted it is still ended with us, whatever ends us.
     level = SandboxLevel() if found is None else found.level
     plan = plan or read_only or agent.mode == "plan"
-    sandbox = _new_sandbox(session, level, plan=plan, kind=Sandbox if plan else LongSandbox)
+    sandbox = _new_sandbox(session, level, plan=plan, check=check, kind=Sandbox if plan else LongSandbox)
     held = sandbox.plan and level.rung != "none"
+    door = await _door(session, sandbox, command, call_id, check=check)  # the job holds it from its start on
 
     def wrap(argv: list[str]) -> list[str]:
         if level.rung in ("bwrap", "seatbelt") and not sandbox.plan:  # locks what steers git further down
             sandbox.look(undo_of(session).repositories())
-        return sandbox.wrap(argv)
+        return sandbox.wrap(argv, LineAccess(door=door))
 
     context = _context(session, command, read_only=read_only, check=check)
     if context is None:
@@ -243,8 +291,9 @@ async def start_isolated(
     result = await (run() if held else _covered(session, command, None, run))
     job = session.jobs.get(str(result.meta.get("job_id")))
     if job is None:
+        await _closed(door)
         failed_inside = not result.ok and "exit_code" in result.meta
-        return _explained(session, sandbox, command, result) if failed_inside else result
+        return _explained(session, sandbox, command, result, door, check=check) if failed_inside else result
     job.owner = session.id
     session.show_job(job)
     if not held and not session.told_jobs_uncovered:
@@ -267,7 +316,9 @@ _JOB_LIMITS = {
 }
 
 
-def _new_sandbox(session: Session, level: SandboxLevel, *, plan: bool, kind: type[Sandbox]) -> Sandbox:
+def _new_sandbox(
+    session: Session, level: SandboxLevel, *, plan: bool, kind: type[Sandbox], check: bool = False
+) -> Sandbox:
     agent = session.agent
     settings = agent.config.sandbox
     return kind(
@@ -276,7 +327,7 @@ def _new_sandbox(session: Session, level: SandboxLevel, *, plan: bool, kind: typ
         agent.place.home,
         writable=settings.writable,
         readable=[session.outputs, agent.place.home / PROGRAMS],
-        network=settings.network,
+        network=settings.network is True and not check,  # the hosts of a list are reached by a door
         plan=plan,
         environment=agent.place.environment,
         records=[agent.place.store.history, agent.place.store.sessions],
@@ -313,8 +364,12 @@ async def run_program(
     sandbox = await _sandbox(session, read_only=not covered) if sandboxed else None
     if isinstance(sandbox, Phrase):
         return sandbox
-    job = partial(run, argv if sandbox is None else sandbox.wrap(argv))
-    return await (_covered(session, covered, sandbox, job) if covered else job())
+    door = await _door(session, sandbox, covered, "")
+    try:
+        job = partial(run, argv if sandbox is None else sandbox.wrap(argv, LineAccess(door=door)))
+        return await (_covered(session, covered, sandbox, job) if covered else job())
+    finally:
+        await _closed(door)
 
 
 async def _covered(
@@ -411,7 +466,9 @@ def _tell(session: Session, changes: ShellChanges) -> None:
 # the sandbox
 
 
-async def _sandbox(session: Session, *, read_only: bool = False) -> Sandbox | Phrase | None:
+async def _sandbox(
+    session: Session, *, read_only: bool = False, check: bool = False
+) -> Sandbox | Phrase | None:
     """None where disabled, a message where one is required and unavailable."""
     agent = session.agent
     settings = agent.config.sandbox
@@ -421,9 +478,9 @@ async def _sandbox(session: Session, *, read_only: bool = False) -> Sandbox | Ph
     if level.rung == "none" and settings.mode == "require":
         return Phrase("sandbox.required", reason=level.reason or "-")
     plan = read_only or agent.mode == "plan"
-    if plan not in session.sandboxes:
-        session.sandboxes[plan] = _new_sandbox(session, level, plan=plan, kind=Sandbox)
-    return session.sandboxes[plan]
+    if (plan, check) not in session.sandboxes:
+        session.sandboxes[plan, check] = _new_sandbox(session, level, plan=plan, check=check, kind=Sandbox)
+    return session.sandboxes[plan, check]
 
 
 async def found_sandbox(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from coder.mcp.servers import MAX_TOOLS, Server, Servers
 from coder.mcp.shapes import Endpoint, HttpEndpoint, McpFault
 from coder.mcp.tools import McpTool
 from coder.policy.sandbox.ladder import SandboxLevel, probe
+from coder.policy.sandbox.places import LineAccess
 from coder.policy.sandbox.servers import LongSandbox
 from coder.protocol.events import Notice
 from coder.texts import Phrase, Said
@@ -56,14 +58,20 @@ def make_servers(
 
     async def _wrapping(name: str, settings: McpServer) -> Wrap:
         found = await _level(name, settings)
-        return LongSandbox(
+        network = config.sandbox.network
+        sandbox = LongSandbox(
             found,
             root,
             home,
             writable=[*config.sandbox.writable, *settings.writable],
-            network=config.sandbox.network,
+            network=network is True,
             environment=environment,
-        ).wrap
+        )
+        if isinstance(network, bool):
+            return sandbox.wrap
+        from coder.policy.network.door import open_door
+
+        return partial(sandbox.wrap, access=LineAccess(door=await open_door(found, network, environment)))
 
     async def _level(name: str, settings: McpServer) -> SandboxLevel:
         """The weakest level restricts nothing, but still kills the server's process tree when we end."""

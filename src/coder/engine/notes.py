@@ -10,6 +10,7 @@ import asyncio
 from pathlib import Path
 
 from coder.config import shown
+from coder.config.schema import NetworkRules
 from coder.context.prompt import PLAN_COMMANDS, environment_text, first_bytes, mode_note
 from coder.engine.agent import Agent
 from coder.engine.session import Session
@@ -55,7 +56,13 @@ def _commands(agent: Agent) -> str:
     more = ", ".join(sandbox.writable)
     if len(more.encode("utf-8", "replace")) > _WRITABLE_ROOM:
         more = f"{len(sandbox.writable)} further folders of the person's choice"
-    network = "on" if sandbox.network else "off"
+    network = "on" if sandbox.network is True else "off"
+    if isinstance(sandbox.network, NetworkRules):
+        hosts = ", ".join(sandbox.network.allow) or "no host"
+        if len(hosts.encode("utf-8", "replace")) > _WRITABLE_ROOM:
+            hosts = f"{len(sandbox.network.allow)} hosts of sandbox.network.allow"
+        rest = "others are asked about" if sandbox.network.otherwise == "ask" else "others are refused"
+        network = f"by the proxy of HTTPS_PROXY only, to {hosts}; {rest}"
     *first, last = filter(None, ("the workspace", place, more))
     places = f"{', '.join(first)} and {last}"
     return (

@@ -137,7 +137,7 @@ class Session:
         self.compaction_floor = 0  # tokens below which another compaction would not help
         self.ledger = Ledger()
         self.budget = Budget(agent.config.budget, agent.address_of)
-        self.sandboxes: dict[bool, Sandbox] = {}  # by whether it is read-only (`isolation.py`)
+        self.sandboxes: dict[tuple[bool, bool], Sandbox] = {}  # by: read-only, a check (`isolation.py`)
         self.needs_writing: set[str] = set()  # lines that failed as read-only ones
         self.judged: tuple[str, ShellVerdict] | None = None  # the line of the call in hand, its verdict
         self.shell_undo: ShellUndo | None = None

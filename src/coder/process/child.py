@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from coder.process.own_process import harden_process
-from coder.process.programs import DEVNULL, PIPE, HeldLine, Runs, start
+from coder.process.programs import DEVNULL, PIPE, HeldLine, Prepared, Runs, start
 
 MARK = "CODER_COMMAND"  # environment variable that identifies a child's orphans
 STDOUT, STDERR = 1, 2
@@ -30,7 +30,7 @@ _ROUNDS = 100  # each may reparent to us the children of what it killed
 _owned: set[int] = set()  # children of other owners, who reap them themselves
 
 
-class Supervised(HeldLine):
+class Supervised(Prepared):
     """A command line whose group leader is a supervisor: it adopts its command's orphans (subreaper) and
     cleans up after it. It must not be killed before that.
     """

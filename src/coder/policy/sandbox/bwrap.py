@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -72,10 +72,12 @@ def bwrap_arguments(
     filtered: bool = False,
     search: str = "",
     by_descriptor: bool = False,
+    variables: Mapping[str, str] | None = None,
 ) -> list[str]:
     """The arguments before the command. `filtered`: with the filter that leaves it neither sockets nor IPC,
     namespaces for which would cost a millisecond. `search`: overrides its PATH. `by_descriptor`: this
-    bubblewrap mounts what is granted by its descriptor, which no link can lead elsewhere.
+    bubblewrap mounts what is granted by its descriptor, which no link can lead elsewhere. `variables`: of its
+    environment.
     """
     arguments = [program, "--unshare-pid", "--die-with-parent"]
     if not filtered:
@@ -98,7 +100,7 @@ def bwrap_arguments(
         closed += [path for path in places.temp if _contains_mounts(path, places)]  # mounted by then
     for directory in closed:
         arguments += ["--remount-ro", directory]
-    for name, value in places.caches.environment.items():
+    for name, value in {**places.caches.environment, **(variables or {})}.items():
         arguments += ["--setenv", name, value]
     if search:
         arguments += ["--setenv", "PATH", search]

@@ -21,11 +21,12 @@ from coder.policy.sandbox.caches import Layer, Overlay, take_layer
 from coder.policy.sandbox.places import ORDINARY, AccessRules, LineAccess, places_for
 from coder.policy.scratch import state_directory
 from coder.process.child import Supervised
-from coder.process.programs import HeldLine, Prepared
+from coder.process.programs import Closeable, HeldLine, Prepared
 from coder.texts import Phrase
 
 if TYPE_CHECKING:
     from coder.config.schema import SandboxBackend
+    from coder.policy.network.door import Door
     from coder.policy.sandbox.repositories import Repositories, Settled
 
 Rung = Literal["bwrap", "landlock", "seatbelt", "none"]
@@ -66,13 +67,18 @@ class SandboxLevel(msgspec.Struct, frozen=True):
     hitches: tuple[Hitch, ...] = ()
     cuts_network: bool = True
     filters: bool = False  # bwrap only: seccomp closes what belongs to no namespace
-    connects: bool = False  # bwrap only: Unix sockets are allowed, with mediated connections
+    connects: bool = False  # connections are mediated: of bwrap to Unix sockets, of landlock to a door
     overlays: bool = False  # bwrap only: caches are layered over the person's own
     scopes: bool = False  # landlock only: signals and abstract sockets are confined too (ABI 6)
 
     @property
     def reason(self) -> tuple[Phrase, ...]:
         return tuple(hitch.phrase() for hitch in self.hitches)
+
+    @property
+    def has_doors(self) -> bool:
+        """Whether a command's network can be limited to a door."""
+        return {"bwrap": self.cuts_network, "landlock": self.connects}.get(self.rung, self.rung == "seatbelt")
 
     @property
     def confines(self) -> bool:
@@ -187,48 +193,59 @@ class Sandbox:
         `Prepared`. Raises OSError if there is no temporary directory.
         """
         layer = take_layer(self.state, os.path.realpath(self.workspace)) if self.caches else None
-        line = self._line(argv, self.places(access, layer), plain=access.plain)
-        if layer is None and not access.granted:
+        door = access.door
+        line = self._line(argv, self.places(access, layer), door, plain=access.plain)
+        if layer is None and door is None and not access.granted:
             return line
         held = line if isinstance(line, HeldLine) else Prepared(line)
-        held.held = layer
-        held.descriptors = tuple(access.granted.values())
+        held.held = Held(one for one in (layer, door) if one is not None)
+        held.descriptors = (*access.granted.values(), *(door.descriptors if door is not None else ()))
         return held
 
-    def _line(self, argv: list[str], places: AccessRules, *, plain: bool) -> list[str]:
+    def _line(self, argv: list[str], places: AccessRules, door: Door | None, *, plain: bool) -> list[str]:
         # Without a sandbox nothing but PATH keeps a project's programs out of unasked lines.
         unconfined = self.plan and self.level.rung == "none"
         path = system_first(self.environment.get("PATH", "")) if unconfined or plain else ""
         if self.level.rung == "bwrap":
-            return self._bwrap_line(argv, places, path)
+            return self._bwrap_line(argv, places, path, door)
         if self.level.rung == "seatbelt":
             from coder.policy.sandbox.seatbelt import seatbelt_line
 
-            return seatbelt_line(self.level.program, argv, places, network=self.network, path=path)
+            return seatbelt_line(self.level.program, argv, places, network=self.network, path=path, door=door)
         if not sys.platform.startswith("linux"):
             return ["/usr/bin/env", f"PATH={path}", *argv] if path else argv
         shut_in = self.level.rung == "landlock"
-        return launcher_line(argv, places, network=self.network, shut_in=shut_in, path=path)
+        if door is None and (self.network or self.plan or not self.level.connects):
+            return launcher_line(argv, places, network=self.network, shut_in=shut_in, path=path)
+        from coder.policy.sandbox.connect import TcpRule, mediated
 
-    def _bwrap_line(self, argv: list[str], places: AccessRules, path: str) -> list[str]:
+        variables = {} if door is None else door.variables
+        line = launcher_line(argv, places, network="door", shut_in=True, path=path, variables=variables)
+        if door is None:
+            return mediated(line, TcpRule(frozenset()))
+        return mediated(line, TcpRule(door.rules.local | {door.port}, door.saw_bypass))
+
+    def _bwrap_line(self, argv: list[str], places: AccessRules, path: str, door: Door | None) -> list[str]:
         before = bwrap_arguments(
             self.level.program,
             places,
-            network=self.network or not self.level.cuts_network,
+            network=door is None and (self.network or not self.level.cuts_network),
+            variables={} if door is None else door.variables,
             filtered=self.plan and self.level.filters,
             search=path,
             by_descriptor=self.level.overlays,  # both came with 0.11, or earlier
         )
-        line = [*before, *argv]
+        line = [*before, *(argv if door is None else door.inside(argv))]
         if not self.level.filters:
             return line
         if self.plan:
             return with_filter(line, self.state, "none")
         if not self.level.connects:
             return with_filter(line, self.state, "no-unix")
-        from coder.policy.sandbox.connect import mediated
+        from coder.policy.sandbox.connect import TcpRule, mediated
 
-        return mediated(with_filter(line, self.state, "unix"))
+        tcp = None if door is None else TcpRule(None, door.saw_bypass)
+        return mediated(with_filter(line, self.state, "unix"), tcp)
 
     def planted(self, absent: Sequence[str]) -> list[str]:
         """Remove and return those of the `absent` paths that a command has created. Landlock does this by
@@ -253,6 +270,14 @@ class Sandbox:
         return note(self, output, written)
 
 
+class Held(list[Closeable]):
+    """What a line uses while it runs."""
+
+    def close(self) -> None:
+        for one in self:
+            one.close()
+
+
 @cache
 def system_first(path: str) -> str:
     """PATH with the system directories first, so that a project cannot shadow their programs."""
@@ -261,9 +286,17 @@ def system_first(path: str) -> str:
 
 
 def launcher_line(
-    argv: list[str], places: AccessRules, *, network: bool, shut_in: bool, path: str = ""
+    argv: list[str],
+    places: AccessRules,
+    *,
+    network: bool | Literal["door"],
+    shut_in: bool,
+    path: str = "",
+    variables: Mapping[str, str] | None = None,
 ) -> list[str]:
-    """`argv` under the launcher. Without `shut_in` it restricts nothing and only kills leftover processes."""
+    """`argv` under the launcher. Without `shut_in` it restricts nothing and only kills leftover processes.
+    `variables`: of its environment.
+    """
     from marshal import dumps
 
     read_only = not places.writable
@@ -280,7 +313,7 @@ def launcher_line(
         "hidden": places.hidden,
         "emptied": emptied,
         "readable": [places.workspace, *places.readable, *environment.values()],
-        "environment": environment,
+        "environment": {**environment, **(variables or {})},
         "in_temp": places.in_temp,
         "writable": [] if read_only else writable,
         "granted": {path: _identity(opened) for path, opened in places.granted.items()},
@@ -296,7 +329,7 @@ def launcher_line(
 
 
 @cache
-def _weak_filter(network: bool, read_only: bool) -> bytes:
+def _weak_filter(network: bool | Literal["door"], read_only: bool) -> bytes:
     """Made here, once: the launcher starts for every command."""
     from coder.policy.sandbox.launch import landlock_abi
     from coder.policy.sandbox.seccomp import weak_filter

@@ -20,7 +20,7 @@ _READ_ONLY = r"read-only file system|\bEROFS\b"
 _NO_NETWORK = re.compile(
     r"could not resolve|name resolution|name or service not known|network is unreachable"
     r"|socket: operation not|failed to establish a new connection|no address associated"
-    r"|\bEAI_AGAIN\b|\bENETUNREACH\b",
+    r"|connection refused|\bEAI_AGAIN\b|\bENETUNREACH\b|\bECONNREFUSED\b",
     re.I,
 )
 _REFUSED = re.compile(

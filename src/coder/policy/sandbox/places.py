@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -17,6 +17,9 @@ from coder.policy.sandbox.caches import Caches, Layer, Overlay, settings_without
 from coder.policy.sandbox.mounts import aliases
 from coder.policy.scratch import TEMP, scratch_of
 from coder.policy.secrets.home import further_homes, own_directories, secrets_in
+
+if TYPE_CHECKING:
+    from coder.policy.network.door import Door
 
 _MOST_BYTES = 4096
 _TOOL_CACHES = {
@@ -78,6 +81,7 @@ class LineAccess(msgspec.Struct, frozen=True):
     staged: Sequence[Staged] = ()
     plain: bool = False  # known commands only, which must be the system's
     tool_caches: bool = False  # of a line in plan mode: tools write their caches to its TMPDIR
+    door: Door | None = None  # by which alone it reaches the network
 
 
 ORDINARY = LineAccess()

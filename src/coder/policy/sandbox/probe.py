@@ -17,7 +17,7 @@ import msgspec
 from coder.fs.private import make_private, write_durably
 from coder.policy.sandbox.bwrap import find_bwraps
 from coder.policy.sandbox.caches import remove_tree
-from coder.policy.sandbox.ladder import Hitch, Sandbox, SandboxLevel
+from coder.policy.sandbox.ladder import Hitch, Sandbox, SandboxLevel, launcher_line
 from coder.policy.sandbox.seatbelt import PROGRAM
 from coder.policy.scratch import state_directory
 from coder.policy.secrets.home import HOME_SECRETS
@@ -36,10 +36,13 @@ _SWITCHES = (
     "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
 )
 _TRIAL = 'echo in > "$1/in" || exit 9; echo out > "$2/out"; cat "$2/$3/key"; exit 0'
-# A Unix socket in the workspace must accept a connection.
-_CONNECTING = (
-    "import _socket as s; a = s.socket(1); a.bind('in.sock'); a.listen(); s.socket(1).connect('in.sock')"
-)
+# A Unix socket in the workspace must accept a connection; or coder is asked about one by TCP, and refuses it.
+_CONNECTING = {
+    "bwrap": (
+        "import _socket as s; a = s.socket(1); a.bind('in.sock'); a.listen(); s.socket(1).connect('in.sock')"
+    ),
+    "landlock": "import _socket as s; raise SystemExit(s.socket().connect_ex(('192.0.2.1', 1)) != 101)",
+}
 
 
 class _Cached(msgspec.Struct, frozen=True):
@@ -96,7 +99,7 @@ def forget(cache_dir: Path) -> None:
 
 
 def _key(programs: list[str], backend: SandboxBackend) -> list[str]:
-    key = ["7", backend, os.uname().release, os.uname().machine, str(os.getuid()), *programs]
+    key = ["8", backend, os.uname().release, os.uname().machine, str(os.getuid()), *programs]
     key += [str(Path(program).stat().st_mtime_ns) for program in programs]
     for switch in _SWITCHES:
         try:
@@ -135,7 +138,10 @@ def _strongest(programs: list[str], cache_dir: Path, backend: SandboxBackend) ->
 
     level = SandboxLevel("landlock", hitches=hitches, scopes=landlock_abi() >= SCOPES_FROM)
     hitch = trial(level, cache_dir, network=False)
-    return level if hitch is None else SandboxLevel("none", hitches=(*hitches, hitch))
+    if hitch is not None:
+        return SandboxLevel("none", hitches=(*hitches, hitch))
+    mediating = msgspec.structs.replace(level, connects=True)
+    return mediating if trial(mediating, cache_dir, network=True) is None else level
 
 
 def _bubblewrap(program: str, cache_dir: Path) -> SandboxLevel:
@@ -215,10 +221,13 @@ def _run_trial(level: SandboxLevel, place: Path, network: bool) -> Hitch | None:
         script = f'echo x > "$2/.cache/made" || exit 8; {script}'
     # Not a virtual environment's symlink: it may be in /tmp, which is replaced in the sandbox.
     python = os.path.realpath(sys.executable)
-    words = [str(workspace), str(outside), HOME_SECRETS[0], python, _CONNECTING]
+    words = [str(workspace), str(outside), HOME_SECRETS[0], python, _CONNECTING.get(level.rung, "")]
     shell = ["/bin/sh", "-c", script, "sh", *words]
     try:
-        status, stdout, stderr = _run(sandbox.wrap(shell), environment)
+        line = (
+            _mediated(shell, sandbox) if level.connects and level.rung == "landlock" else sandbox.wrap(shell)
+        )
+        status, stdout, stderr = _run(line, environment)
     except OSError as error:
         return Hitch("sandbox.why.failed", {"line": error.strerror or str(error)})
     except TimeoutExpired:
@@ -233,6 +242,14 @@ def _run_trial(level: SandboxLevel, place: Path, network: bool) -> Hitch | None:
     if (outside / "out").exists() or (outside / ".cache" / "made").exists():
         return Hitch("sandbox.why.writes")
     return Hitch("sandbox.why.reads") if _SECRET.encode() in stdout else None
+
+
+def _mediated(argv: list[str], sandbox: Sandbox) -> list[str]:
+    """By Landlock, with a door that leads nowhere."""
+    from coder.policy.sandbox.connect import TcpRule, mediated
+
+    line = launcher_line(argv, sandbox.places(), network="door", shut_in=True)
+    return mediated(line, TcpRule(frozenset()))
 
 
 def _run(line: list[str], environment: dict[str, str]) -> tuple[int, bytes, bytes]:

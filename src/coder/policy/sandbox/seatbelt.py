@@ -9,9 +9,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from coder.policy.sandbox.caches import within
 from coder.policy.sandbox.places import AccessRules
+
+if TYPE_CHECKING:
+    from coder.policy.network.door import Door
 
 _Rule = tuple[int, int, str, str, str]
 
@@ -65,13 +69,20 @@ _FRESH = (
 
 
 def seatbelt_line(
-    program: str, argv: list[str], places: AccessRules, *, network: bool, path: str = ""
+    program: str,
+    argv: list[str],
+    places: AccessRules,
+    *,
+    network: bool,
+    path: str = "",
+    door: Door | None = None,
 ) -> list[str]:
     """`argv` under `sandbox-exec`. `path`: overrides its PATH."""
-    profile, parameters = seatbelt_profile(places, network=network)
+    profile, parameters = seatbelt_profile(places, network=network, door=door)
     line = [program, *(word for name, value in parameters.items() for word in ("-D", f"{name}={value}"))]
     line += ["-p", profile, _ENV]
-    line += [f"{name}={value}" for name, value in places.caches.environment.items()]
+    variables = {} if door is None else door.variables
+    line += [f"{name}={value}" for name, value in {**places.caches.environment, **variables}.items()]
     if path:
         line.append(f"PATH={path}")
     if places.writable:
@@ -79,7 +90,9 @@ def seatbelt_line(
     return ["/bin/sh", "-c", _FRESH, os.path.dirname(places.scratch), *line, *argv]
 
 
-def seatbelt_profile(places: AccessRules, *, network: bool) -> tuple[str, dict[str, str]]:
+def seatbelt_profile(
+    places: AccessRules, *, network: bool, door: Door | None = None
+) -> tuple[str, dict[str, str]]:
     """The profile and its parameters. If nothing may be written it uses one more, `TMPDIR`, which the line
     sets.
     """
@@ -90,7 +103,9 @@ def seatbelt_profile(places: AccessRules, *, network: bool) -> tuple[str, dict[s
         parameters[name] = path
         return f'({action} ({match} (param "{name}")))\n'
 
-    text = _BASE + (_NETWORK if network else "")
+    text = _BASE + (_NETWORK if network and door is None else "")
+    for port in sorted(door.rules.local | {door.port}) if door is not None else ():
+        text += f'(allow network-outbound (remote ip "localhost:{port}"))\n'
     if not places.writable:
         text += '(allow file-write* (subpath (param "TMPDIR")))\n'
     # The last match wins: deeper paths later, and of equals the stricter.

@@ -15,13 +15,15 @@ Sockets = Literal["none", "no-unix", "unix"]
 Step = tuple[int, int, int, int]
 
 _GENERIC = {
-    "socket": 198, "socketpair": 199, "connect": 203, "keyctl": 219, "add_key": 217, "request_key": 218,
+    "socket": 198, "socketpair": 199, "bind": 200, "listen": 201, "connect": 203, "sendto": 206,
+    "sendmsg": 211, "sendmmsg": 269, "keyctl": 219, "add_key": 217, "request_key": 218,
     "truncate": 45, "prlimit64": 261, "unshare": 97, "clone": 220, "ptrace": 117, "process_vm_readv": 270,
     "process_vm_writev": 271, "prctl": 167, "setpriority": 140, "sched_setparam": 118,
     "sched_setscheduler": 119, "sched_setaffinity": 122, "sched_setattr": 274, "ioprio_set": 30, "ioctl": 29,
 }  # fmt: skip
 _X86_64 = {
-    "socket": 41, "socketpair": 53, "connect": 42, "keyctl": 250, "add_key": 248, "request_key": 249,
+    "socket": 41, "socketpair": 53, "bind": 49, "listen": 50, "connect": 42, "sendto": 44, "sendmsg": 46,
+    "sendmmsg": 307, "keyctl": 250, "add_key": 248, "request_key": 249,
     "truncate": 76, "prlimit64": 302, "unshare": 272, "clone": 56, "ptrace": 101, "process_vm_readv": 310,
     "process_vm_writev": 311, "prctl": 157, "setpriority": 141, "sched_setparam": 142,
     "sched_setscheduler": 144, "sched_setaffinity": 203, "sched_setattr": 314, "ioprio_set": 251,
@@ -58,10 +60,11 @@ _MACHINES = {
 _I386_ARCHITECTURE = 0x40000003
 _X32_BIT = 0x40000000
 
-_ARGUMENT = (16, 24)  # offsets of the first two arguments' lower halves
+_ARGUMENT = (16, 24, 32, 40)  # offsets of the arguments' lower halves
 _AF_UNIX, _AF_VSOCK = 1, 40
 _INTERNET = (2, 10, 16)  # AF_INET, AF_INET6, AF_NETLINK
 _WITH_CONNECTION = (1, 5)  # SOCK_STREAM, SOCK_SEQPACKET
+_IPPROTO_TCP, _MSG_FASTOPEN = 6, 0x20000000
 _SOCKET_KIND = 0xF  # masks the flags of a socket type
 _NEW_CGROUP = 0x02000000
 _PR_SET_PDEATHSIG, _SIGKILL = 1, 9
@@ -92,10 +95,11 @@ def strong_filter(sockets: Sockets) -> bytes:
     return packed(_by_architecture(architecture, own, other))
 
 
-def weak_filter(*, network: bool, read_only: bool, truncates: bool) -> bytes:
+def weak_filter(*, network: bool | Literal["door"], read_only: bool, truncates: bool) -> bytes:
     """For Landlock, which cannot prevent connecting to a socket file (the session bus or a tmux server
     would run anything for the caller): no Unix sockets at all; with `read_only`, no changes of mode, owner
-    and time. `truncates`: Landlock itself handles truncate().
+    and time. `truncates`: Landlock itself handles truncate(). `network`: "door" for TCP that `connect`
+    mediates.
     """
     machine = os.uname().machine
     architecture, numbers = _MACHINES[machine]
@@ -112,8 +116,12 @@ def weak_filter(*, network: bool, read_only: bool, truncates: bool) -> bytes:
     first = _ARGUMENT[0]
     program += [_unless_equal(numbers["prlimit64"], 0, 4), _load(first), _unless_equal(0, 1, 0)]
     program += [_answer(_DENY), _load(0), *_pairs(numbers)]
+    if network == "door":
+        program += _only_connecting(numbers)
     program += [_unless_equal(numbers["socket"], 1, 0), _answer(_ALLOW), _load(first)]
-    for family in _INTERNET if network else ():
+    if network == "door":
+        program += _mediated_families()
+    for family in _INTERNET if network is True else ():
         program += _when(family, _ALLOW)
     # Other architectures have other syscall numbers: all denied.
     return packed(
@@ -121,10 +129,37 @@ def weak_filter(*, network: bool, read_only: bool, truncates: bool) -> bytes:
     )
 
 
-def connect_filter() -> bytes:
-    """Forwards every connect() to the listener (user notification)."""
+def _only_connecting(numbers: dict[str, int]) -> list[Step]:
+    """No connections that sending makes (TCP Fast Open), which nobody mediates."""
+    program: list[Step] = []
+    for name, flags in (("sendto", _ARGUMENT[3]), ("sendmsg", _ARGUMENT[2]), ("sendmmsg", _ARGUMENT[3])):
+        test: list[Step] = [_load(flags), (0x45, 0, 1, _MSG_FASTOPEN), _answer(_DENY), _load(0)]
+        program += [_unless_equal(numbers[name], 0, len(test)), *test]
+    return program
+
+
+def _mediated_families() -> list[Step]:
+    """TCP, whose connections can be mediated, and the kernel's own netlink. The family is loaded."""
+    netlink, tcp = (
+        _INTERNET[2],
+        [_load(_ARGUMENT[1]), (0x54, 0, 0, _SOCKET_KIND), _unless_equal(1, 1, 0), _answer(_DENY)],
+    )
+    tcp += [_load(_ARGUMENT[2]), *_when(0, _ALLOW), *_when(_IPPROTO_TCP, _ALLOW), _answer(_DENY)]
+    internet: list[Step] = [_unless_equal(_INTERNET[0], 1, 0), _unless_equal(_INTERNET[1], 0, len(tcp))]
+    return [*_when(netlink, _ALLOW), *internet, *tcp]
+
+
+def server_calls() -> tuple[int, int]:
+    """The numbers of bind() and listen()."""
+    numbers = _MACHINES[os.uname().machine][1]
+    return numbers["bind"], numbers["listen"]
+
+
+def connect_filter(*, servers: bool = False) -> bytes:
+    """Forwards every connect() to the listener (user notification). `servers`: bind() and listen() too."""
     architecture, numbers = _MACHINES[os.uname().machine]
-    own = [*_when(numbers["connect"], _NOTIFY), _answer(_ALLOW)]
+    calls = (numbers["connect"], *(server_calls() if servers else ()))
+    own = [*(step for call in calls for step in _when(call, _NOTIFY)), _answer(_ALLOW)]
     other = [*_when(_I386["connect"], _NOTIFY), _answer(_ALLOW)]
     return packed(_by_architecture(architecture, own, other))
 

@@ -33,6 +33,7 @@ TEXTS: dict[str, str] = {
     "approval.head": "{tool} needs your approval:",
     "approval.hidden": "{n} characters in it cannot be seen: they stand there by their code, as ⟨U+200B⟩.",
     "approval.hidden.one": "1 character in it cannot be seen: it stands there by its code, as ⟨U+200B⟩.",
+    "approval.host": "sandbox.network.allow does not list this host; a running command wants it: {command}",
     "approval.hunk": "Part {n} of {all}: {path}",
     "approval.hunk_ask": "Part {n} of {all}? ",
     "approval.hunk_back": "back",

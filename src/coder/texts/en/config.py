@@ -14,6 +14,7 @@ TEXTS: dict[str, str] = {
     "config.expect_float_below": "a number from {low} to below {high}",
     "config.expect_float_between": "a number from {low} to {high}",
     "config.expect_float_from": "a number, {low} or more",
+    "config.expect_host": "a host such as api.example.com, *.example.org, example.com:443 or localhost:5432",
     "config.expect_int": "a whole number",
     "config.expect_int_between": "a whole number from {low} to {high}",
     "config.expect_int_from": "a whole number, {low} or more",

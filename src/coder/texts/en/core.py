@@ -220,6 +220,18 @@ TEXTS: dict[str, str] = {
     "sandbox.outside.secret": "{path} is a place for secrets, which no sandboxed command may write.",
     "sandbox.outside.starts": "Programs obey {path} when they start, so no sandboxed command may write it.",
     "sandbox.outside.system": "{path} belongs to the system, where no sandboxed command may write.",
+    "sandbox.note.bypassed": (
+        "A program tried to connect to {addresses} without the proxy. Commands reach the network only by the "
+        "proxy in HTTPS_PROXY (sandbox.network); true instead of a list opens all of it."
+    ),
+    "sandbox.note.check": (
+        "A check that runs unasked reaches no network but what sandbox.network.allow lists, such as "
+        "localhost:5432."
+    ),
+    "sandbox.note.limited": (
+        "Commands reach the network only by the proxy in HTTPS_PROXY, and of this machine only listed ports: "
+        "sandbox.network.allow lists hosts."
+    ),
     "sandbox.note.locked": (
         "Commands may not write {path}: git or coder is steered by it. The person can, with `!`."
     ),

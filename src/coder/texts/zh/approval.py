@@ -28,6 +28,7 @@ TEXTS: dict[str, str] = {
     "approval.choices_once_narrow": "允许吗？[y] 是 / [n] 否：",
     "approval.head": "{tool} 需要你的批准：",
     "approval.hidden": "其中有 {n} 个看不见的字符，以编码标出，如 ⟨U+200B⟩。",
+    "approval.host": "sandbox.network.allow 没有列出此主机，而正在运行的命令要访问它：{command}",
     "approval.hunk": "第 {n} 处，共 {all} 处：{path}",
     "approval.hunk_ask": "第 {n} 处，共 {all} 处？",
     "approval.hunk_back": "返回",

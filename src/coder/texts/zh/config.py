@@ -14,6 +14,7 @@ TEXTS: dict[str, str] = {
     "config.expect_float_below": "从 {low} 起、小于 {high} 的数字",
     "config.expect_float_between": "{low} 到 {high} 之间的数字",
     "config.expect_float_from": "不小于 {low} 的数字",
+    "config.expect_host": "主机，如 api.example.com、*.example.org、api.example.com:443 或 localhost:5432",
     "config.expect_int": "整数",
     "config.expect_int_between": "{low} 到 {high} 之间的整数",
     "config.expect_int_from": "不小于 {low} 的整数",

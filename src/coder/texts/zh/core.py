@@ -187,6 +187,14 @@ TEXTS: dict[str, str] = {
     "sandbox.outside.secret": "{path} 存放机密，沙箱中的命令不能写入。",
     "sandbox.outside.starts": "程序启动时会遵从 {path}，因此沙箱中的命令不能写入。",
     "sandbox.outside.system": "{path} 属于系统，沙箱中的命令不能写入。",
+    "sandbox.note.bypassed": (
+        "有程序绕过代理连接 {addresses}。命令只能通过 HTTPS_PROXY 中的代理访问网络（sandbox.network）；"
+        "设为 true 则全部放开。"
+    ),
+    "sandbox.note.check": "未经询问运行的检查只能访问 sandbox.network.allow 列出的地址，如 localhost:5432",
+    "sandbox.note.limited": (
+        "命令只能通过 HTTPS_PROXY 中的代理访问网络，本机只能访问列出的端口：由 sandbox.network.allow 列出。"
+    ),
     "sandbox.note.locked": "命令不得写入 {path}：git 或 coder 受它控制。用户可以用 `!` 自己写。",
     "sandbox.note.network": "此处命令的网络已关闭（sandbox.network）。",
     "sandbox.note.reading": "此命令运行处除 $TMPDIR 外什么都不能写，也没有网络和套接字。",

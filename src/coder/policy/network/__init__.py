@@ -1,0 +1,1 @@
+"""The network by domain: a command's door to the hosts of `sandbox.network.allow`."""
