@@ -415,6 +415,49 @@ def test_git_works_in_a_linked_worktree(project: Project, rung: str, mode: str) 
     assert "second" in git(main, "log", "--format=%s", "feature")
 
 
+def below(project: Project) -> Path:
+    """Makes the workspace a directory of the repository that is returned."""
+    top = project.cwd.parent / "top"
+    project.cwd = top / "part"
+    project.cwd.mkdir(parents=True)
+    git(top, "init", "-q")
+    commit(top)
+    return top
+
+
+@pytest.mark.skipif("bwrap" not in RUNGS, reason="Landlock cannot close a part of a git directory")
+@pytest.mark.parametrize("mode", ["default", "yolo"])
+def test_git_works_in_a_directory_of_a_repository(project: Project, mode: str) -> None:
+    top = below(project)
+    line = f"echo new > b && git add b && {ME} commit -qm second && git log --format=%s"
+    played(project, "bwrap", [{"calls": [bash(line)]}, {"text": "ok"}], mode=mode)
+    assert project.of_type("observation")[-1]["content"] == "second\nfirst"
+    assert "second" in git(top, "log", "--format=%s")
+
+
+@pytest.mark.parametrize("rung", RUNGS)
+def test_a_repository_that_holds_the_home_stays_closed(project: Project, rung: str) -> None:
+    top = project.cwd.parent
+    git(top, "init", "-q")
+    commit(top)
+    line = f"echo new > b && git add b && {ME} commit -qm second"
+    played(project, rung, [{"calls": [bash(line)]}, {"text": "ok"}], mode="yolo")
+    assert git(top, "log", "--format=%s").split() == ["first"]
+
+
+@pytest.mark.parametrize("rung", RUNGS)
+def test_nothing_steers_the_repository_that_the_workspace_is_in(project: Project, rung: str) -> None:
+    top = below(project)
+    config = (top / ".git" / "config").read_bytes()
+    names = ("config", "config.worktree", "commondir", "hooks/pre-commit", "modules/x")
+    tries = [f"mkdir -p $(dirname {top}/.git/{name}); echo evil >> {top}/.git/{name}" for name in names]
+    tries += [f"mv {top}/.git {top}/.git2", f"echo evil > {top}/a"]
+    played(project, rung, [{"calls": [bash("; ".join(tries))]}, {"text": "ok"}], mode="yolo")
+    assert (top / ".git" / "config").read_bytes() == config
+    assert [name for name in names[1:4] if (top / ".git" / name).exists()] == []
+    assert (top / "a").read_text(encoding="utf-8") == "one\n"
+
+
 @pytest.mark.parametrize("rung", RUNGS)
 def test_the_main_repository_of_a_worktree_stays_as_it_is(project: Project, rung: str) -> None:
     main = linked(project)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from coder.fs.safe_open import repository_of
 from coder.policy.sandbox.caches import Caches, Layer, Overlay, settings_without_credentials
 from coder.policy.sandbox.mounts import aliases
 from coder.policy.scratch import TEMP, scratch_of
@@ -116,7 +117,7 @@ def places_for(
     temp = [t for t in _temporary(environment) if not any(_within(t, place) for place in (root, *listed))]
     needed = [root, person, own, *environment.get("PATH", "").split(os.pathsep)]
     locked, pinned, absent = ([], [], []) if plan else _locked(root, access.git_settings)
-    shared = None if plan else linked_worktree(root, locks=locks)
+    shared = None if plan else _repository_outside(root, person, locks=locks)
     if shared is not None:
         locked += [path for path in shared.closed if os.path.lexists(path)]
         settings = (path for path in shared.closed if path.endswith(("/config.worktree", "/commondir")))
@@ -200,14 +201,33 @@ def _locked(root: str, git_settings: bool) -> tuple[list[str], list[str], list[s
     return locked, pinned, absent
 
 
-class LinkedWorktree(NamedTuple):
-    """What git writes of the main repository for a linked worktree, and what of that stays closed."""
+class Shared(NamedTuple):
+    """What git writes of a repository outside the workspace, and what of that stays closed."""
 
     writable: list[str]
     closed: list[str]
 
 
-def linked_worktree(root: str, *, locks: bool) -> LinkedWorktree | None:
+def _repository_outside(root: str, person: str, *, locks: bool) -> Shared | None:
+    """The repository that the workspace is a worktree or a directory of, if it is not the home's. Without
+    `locks` the git directory of a plain one stays closed, since git makes files beside its settings.
+    """
+    top = os.fspath(repository_of(Path(root)) or root)
+    if top != root and _within(person, top):
+        return None
+    found = linked_worktree(top, locks=locks)
+    git = f"{top}/.git"
+    if found is not None or top == root or not locks:
+        return found
+    if os.path.islink(git) or not os.path.isfile(f"{git}/HEAD"):
+        return None
+    with suppress(OSError):  # what is missing cannot be closed
+        os.makedirs(f"{git}/hooks", exist_ok=True)
+    names = ("config", "config.worktree", "commondir", "hooks", "modules", "worktrees")
+    return Shared([git], [f"{git}/{name}" for name in names])
+
+
+def linked_worktree(root: str, *, locks: bool) -> Shared | None:
     """The main repository's part if `root` is one of its worktrees, else None. The main repository must name
     the workspace as its worktree: a project could claim any repository as its own. Without `locks` only its
     objects and branches can be written.
@@ -224,13 +244,13 @@ def linked_worktree(root: str, *, locks: bool) -> LinkedWorktree | None:
     if not locks:
         parts = [f"{common}/objects", f"{common}/refs", f"{common}/logs", own]
         steering = [f"{own}/commondir", f"{own}/gitdir", f"{own}/config.worktree"]
-        return LinkedWorktree(parts, steering)
+        return Shared(parts, steering)
     with suppress(OSError):  # what is missing cannot be closed
         os.makedirs(f"{common}/hooks", exist_ok=True)
     names = ("config", "config.worktree", "commondir", "hooks", "HEAD", "index", "modules", "worktrees")
     closed = [f"{common}/{name}" for name in names]
     closed += [f"{own}/{name}" for name in ("commondir", "gitdir", "config.worktree")]
-    return LinkedWorktree([common, own], closed)
+    return Shared([common, own], closed)
 
 
 def _first_line(path: str, prefix: bytes = b"") -> str:
