@@ -108,10 +108,10 @@ _CONTROL_FILES: dict[str, tuple[str, ...]] = {
     "go": ("go.mod", "go.work"),
     "uv": (".venv", "pyproject.toml", "uv.toml"),
 }
+_NPM_LS = names("-g --all --json --depth=0 --depth=1 --prod --omit=dev")
 _PIP_SHOW = frozenset({"-f", "--files", "-v", "--verbose"})
 
 _LISTINGS: dict[str, frozenset[tuple[str, ...]]] = {
-    "npm": frozenset({("ls",), ("list",), ("ls", "--depth=0"), ("ls", "-g"), ("ls", "--all")}),
     "rustup": frozenset({("show",), ("show", "active-toolchain"), ("toolchain", "list")}),
     "uv": frozenset({("pip", "list"), ("pip", "freeze"), ("python", "find")}),
     "pip": frozenset({("list",), ("freeze",)}),
@@ -185,6 +185,8 @@ def _asks_version(name: str, args: list[Word], places: WorkingDirectories) -> bo
     if name in ("pip", "pip3") and given[:1] == ("show",):
         return all(text in _PIP_SHOW or not text.startswith("-") for text in given[1:])
     version = len(given) == 1 and given[0] in _VERSIONS.get(name, ())
+    if name == "npm" and given[:1] in (("ls",), ("list",)):
+        version = all(text in _NPM_LS or not text.startswith("-") for text in given[1:])
     if name == "go" and given[:1] == ("env",):
         version = all(text == "-json" or text.isupper() for text in given[1:])
     if not version and given not in _LISTINGS.get(name, ()):
