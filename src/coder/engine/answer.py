@@ -163,6 +163,8 @@ async def _stream(session: Session, turn: Turn, answer: Answer) -> None:
         reasoning_effort=turn.asks.reasoning_effort or _effort_of_modes(session) or agent.effort or None,
         max_output_tokens=agent.config.provider.max_output_tokens,
         prompt_id=turn.prompt_id,
+        task=turn.text,
+        typed=turn.words.typed,
         extra=agent.extra,
     )
     reading: CallSalvager | None = None
@@ -189,7 +191,7 @@ def _reading(session: Session, request: ModelRequest, turn: Turn) -> CallSalvage
     from coder.model.salvage.wrap import CallSalvager
 
     return CallSalvager(
-        request.tools, partial(is_plain, session), turn.text, read=request.messages, typed=turn.words.typed
+        request.tools, partial(is_plain, session), request.task, read=request.messages, typed=request.typed
     )
 
 

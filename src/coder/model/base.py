@@ -19,7 +19,8 @@ FILTERED = ("content_filter", "safety", "recitation", "prohibited_content", "blo
 
 
 class ModelRequest(msgspec.Struct, frozen=True):
-    """`prompt_id` is shared by all requests of one user input. `extra`: further fields of a Chat Completions
+    """`prompt_id` is shared by all requests of one input. `task`: its text, without the files and results
+    that its message has as well; `typed`: what of it was typed. `extra`: further fields of a Chat Completions
     body (an answer's schema, sampling, llama.cpp's own); other wires leave them out. `again`: awaited before
     a wire sends it once more by itself, without what a server refused."""
 
@@ -29,6 +30,8 @@ class ModelRequest(msgspec.Struct, frozen=True):
     reasoning_effort: str | None = None
     max_output_tokens: int | None = None
     prompt_id: str = ""
+    task: str = ""
+    typed: str = ""
     extra: Mapping[str, Any] = {}
     again: Callable[[], Awaitable[None]] | None = None
 

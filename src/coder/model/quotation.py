@@ -49,7 +49,8 @@ _BEFORE_LINE = re.compile(
 _BEFORE_VALUE = re.compile(r"^[^\n\"'{}\[\]]+(?=[\"'{}\[\]])", re.MULTILINE)
 _UNICODE = re.compile(r"\\+u([0-9A-Fa-f]{4})")
 _STRING = re.compile(r"[:>]\s*\"((?:[^\"\\]|\\.)*)\"|=\s*\"?(\w+)")
-_ESCAPED = re.compile(r"\\+(?:([\"'/])|n)")  # JSON in JSON
+_ESCAPED = re.compile(r"\\(?:([\"'/\\])|n)")
+_NESTED = 3  # strings in strings: JSON in JSON
 # Names for the tool's name, and words of the tags around arguments.
 _NAMES = frozenset({"name", "tool", "toolname", "function", "functionname", "action", "do"})
 _TAGS = _NAMES | {
@@ -72,14 +73,12 @@ Facts = frozenset[tuple[str, str]]
 
 
 def is_quoted(call: str, messages: Sequence[Message], typed: str = "") -> bool:
-    """Whether `call` occurs in a tool result or user message. `typed`: the person's own words, which may
+    """Whether `call` occurs in what the model was shown. `typed`: the person's own words, which may
     dictate a call."""
     wanted = [facts for value in _objects(call) if (facts := _facts(value))]
     if _occurs(call, wanted, typed) or (wanted and all(_is_made(call, one, messages) for one in wanted)):
         return False
-    return any(
-        _occurs(call, wanted, message.content) for message in messages if message.role in ("tool", "user")
-    )
+    return any(_occurs(call, wanted, message.content) for message in messages if message.role != "assistant")
 
 
 def _is_made(call: str, wanted: Facts, messages: Sequence[Message]) -> bool:
@@ -98,9 +97,11 @@ def _occurs(call: str, wanted: list[Facts], text: str) -> bool:
     # Of the values, since the names of keys differ between forms.
     values = " ".join(map(" ".join, _STRING.findall(call)))
     word = max(re.findall(r"\w+", re.sub(r"\\.", " ", values or call)), key=len, default="")
-    if not word or word not in text:  # the rest is slow
+    if not word or (word not in text and word not in text.replace("\n", "")):  # the rest is slow
         return False
-    texts = [text, *([_ESCAPED.sub(lambda found: found[1] or "\n", text)] if '\\"' in text else [])]
+    texts = [text]
+    while "\\" in texts[-1] and len(texts) <= _NESTED:
+        texts.append(_ESCAPED.sub(lambda found: found[1] or "\n", texts[-1]))
     texts += [before.sub("", one) for one in texts for before in (_BEFORE_LINE, _BEFORE_VALUE)]
     texts = list(dict.fromkeys(texts))
     squeezed = _squeezed(call)

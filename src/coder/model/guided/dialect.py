@@ -77,7 +77,7 @@ class Guided:
                     yield chunk
             return
         names = {tool.name for tool in request.tools}
-        state = read_state(request.messages)
+        state = read_state(request.messages, request.task)
         wanted = first_look(state, names) or check_again(state, names)
         if wanted := wanted or plan(state, names) or plan_update(state):
             for call in look_calls(wanted):
@@ -154,7 +154,7 @@ def _chosen(
     if action is None or not is_allowed(action, actions):
         return None
     harmless = action["do"] not in (*CHANGES, "run")
-    return action if harmless or not is_quoted(written, request.messages, state.task) else None
+    return action if harmless or not is_quoted(written, request.messages, request.typed) else None
 
 
 def _with_text(

@@ -59,8 +59,10 @@ class State(msgspec.Struct):
     last_check: bool = False  # nothing is checked any more
 
 
-def read_state(messages: Sequence[Message]) -> State:
+def read_state(messages: Sequence[Message], task: str = "") -> State:
+    """`task`: the newest one, without the files that its message has as well."""
     state = State(check=_check(messages))
+    newest = max((at for at, message in enumerate(messages) if _is_task(message)), default=-1)
     calls: dict[str, ToolCall] = {}
     last = ""
     for at, message in enumerate(messages):
@@ -73,8 +75,8 @@ def read_state(messages: Sequence[Message]) -> State:
                 state.output = message.content
                 state.failed_before = "so your change did not cause this" in message.content
                 state.last_check = "last automatic check" in message.content
-            elif not is_note(message.content):
-                _begin(state, at, message.content)
+            elif _is_task(message):
+                _begin(state, at, message.content, task if at == newest else "")
         elif message.role == "assistant":
             said = "".join(f"{call.name} {call.function.arguments}" for call in message.tool_calls)
             own = bool(message.tool_calls) and all(not_of_model(call) for call in message.tool_calls)
@@ -108,9 +110,13 @@ def task_of(text: str) -> str:
     return _NOTE.sub("", text).strip()
 
 
-def _begin(state: State, at: int, text: str) -> None:
+def _is_task(message: Message) -> bool:
+    return message.role == "user" and not is_note(message.content)
+
+
+def _begin(state: State, at: int, text: str, task: str) -> None:
     """Another task: what is known of files stays."""
-    state.task, state.began = task_of(text), at
+    state.task, state.began = task or task_of(text), at
     state.changed, state.read, state.ran, state.plan = [], [], [], []
     state.stuck = state.looks = state.steps = state.repeated = state.faults = state.failures = 0
     state.watch, state.broken = Watch(state.task), {}
