@@ -31,9 +31,9 @@ def closing() -> bytes:
     return b"data: " + json.dumps({"choices": [], "usage": usage}).encode() + b"\n\ndata: [DONE]\n\n"
 
 
-def call_answer(number: int) -> bytes:
+def call_answer(command: str, number: int) -> bytes:
     # The commands differ from one another: repeats are what a loop guard looks for.
-    arguments = json.dumps({"command": f"true {number}"})
+    arguments = json.dumps({"command": f"{command} {number}"})
     call = {"index": 0, "id": f"call_{number}", "type": "function"}
     delta = {"tool_calls": [{**call, "function": {"name": "bash", "arguments": arguments}}]}
     return event({"role": "assistant", "content": ""}) + event(delta) + event({}, "tool_calls") + closing()
@@ -56,8 +56,9 @@ class Model:
     def __init__(self) -> None:
         self.load({})
 
-    def load(self, script: dict[str, int]) -> None:
+    def load(self, script: dict[str, Any]) -> None:
         self.steps = script.get("steps", 0)
+        self.command = script.get("command", "true")
         self.final = text_answer(script.get("text_bytes", 20))
         self.log: list[dict[str, int]] = []
 
@@ -65,7 +66,7 @@ class Model:
         number = len(self.log)
         entry = {"first": first, "done": 0}
         self.log.append(entry)
-        return (call_answer(number) if number < self.steps else self.final), entry
+        return (call_answer(self.command, number) if number < self.steps else self.final), entry
 
 
 class Connection(asyncio.Protocol):

@@ -67,8 +67,9 @@ class Server:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}/v1"
 
-    def script(self, *, steps: int = 0, text_bytes: int = 20) -> None:
-        self._ask("PUT", json.dumps({"steps": steps, "text_bytes": text_bytes}).encode())
+    def script(self, *, steps: int = 0, text_bytes: int = 20, command: str = "true") -> None:
+        script = {"steps": steps, "text_bytes": text_bytes, "command": command}
+        self._ask("PUT", json.dumps(script).encode())
 
     def log(self) -> list[dict[str, int]]:
         found: list[dict[str, int]] = self._ask("GET")

@@ -302,7 +302,7 @@ def test_settings_are_not_copied_through_a_link(tmp_path: Path) -> None:
     (home / ".cargo" / "config.toml").write_text("[net]\n", encoding="utf-8")
     layer = take_layer(tmp_path / "own", "/project")
     assert layer is not None
-    moved = layer.directory / ".cargo" / "moved"
+    moved = layer.directory / "moved" / ".cargo"
     moved.mkdir(parents=True)
     (moved / "config.toml").symlink_to(tmp_path / "made")
     layer.caches(str(home), {"PATH": os.environ["PATH"]}, [], None)

@@ -286,7 +286,9 @@ async def ask_person(
         return preview.fault
     session.log.append(asked)
     session.told_jobs_uncovered |= any(reason.key == "policy.background" for reason in ruling.reasons)
-    verdict = session.judged[1] if session.judged is not None else None
+    # In yolo mode a line is judged only where that decides.
+    judged = session.judged if tool.kind == "runs" else None
+    verdict = judged[1] if judged is not None and judged[0] == tool.command(args) else None
     seen = _seen(verdict)
     reply = await _reply(session, call, ruling, asked.approval_id, preview)
     if reply.answer == "always" and ruling.can_always:

@@ -84,7 +84,13 @@ async def run_command(
     except OSError as error:
         return failed(f"the command was not run: {error.strerror or error}")
     door = await _door(session, sandbox, line, call_id, check=check)
-    access = LineAccess(tool_caches=not read_only, git_settings=settings, door=door)
+    held = sandbox is not None and sandbox.plan and sandbox.level.rung != "none"
+    access = LineAccess(
+        tool_caches=not read_only,
+        git_settings=settings,
+        door=door,
+        caches=not held and _may_use_caches(session, line),
+    )
     if grants is not None and approved is not None and approved.verdict is not None:
         access = msgspec.structs.replace(
             access,
@@ -95,7 +101,6 @@ async def run_command(
     context.wrap_command = list if sandbox is None else partial(sandbox.wrap, access=access)
     run = partial(tool.run, args, context, on_output)
     # A command that cannot write changed nothing: a change meanwhile is the person's.
-    held = sandbox is not None and sandbox.plan and sandbox.level.rung != "none"
     changed: list[str] = []
     problems: list[str] = []
     try:
@@ -152,6 +157,12 @@ def _with_refusals(result: ToolResult, door: Door | None) -> ToolResult:
     if not told:
         return result
     return msgspec.structs.replace(result, for_model=f"{result.for_model}\n[{' '.join(told)}]")
+
+
+def _may_use_caches(session: Session, line: str) -> bool:
+    """Whether it may run a package manager: mounting their caches takes as long as the rest of a sandbox."""
+    verdict = verdict_on(session, line)
+    return not (verdict.read_only or verdict.plain)
 
 
 def _grants(session: Session, sandbox: Sandbox | None, approved: Approved | None) -> Grants | None:

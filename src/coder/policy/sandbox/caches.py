@@ -31,6 +31,7 @@ DIRECTORY = "caches"  # in $CODER_HOME
 MOST_BYTES = 10 * 1024**3  # of all layers; the least recently used are removed first
 _KEPT_DAYS = 30
 _PRUNE_EVERY = 24 * 3600  # seconds
+_MOVED_TO = "moved"  # of a layer: where variables point to
 _NEVER_LAYERED = ("/dev", "/proc", "/run", "/sys")
 _PRUNING = "prune caches"  # a thread
 _MOST_AT_ONCE = 16  # layers of one project; more commands than that at a time go without
@@ -96,8 +97,8 @@ class Overlay(NamedTuple):
 
 
 class Caches(msgspec.Struct, frozen=True):
-    """What a command gets. `moved`: directories that variables point to. `fixed`: parts of the overlays that
-    stay read-only, since they are on PATH.
+    """What a command gets. `moved`: the directory that variables point into. `fixed`: parts of the overlays
+    that stay read-only, since they are on PATH.
     """
 
     overlays: list[Overlay] = []
@@ -163,13 +164,14 @@ class Layer:
                 continue
             variable, _, option = variable.partition("=")
             given = f"{environment[variable]} " if option and environment.get(variable) else ""
-            found.environment[variable] = given + option + _made(f"{own}/moved")
-            found.moved.append(f"{own}/moved")
+            place = str(self.directory / _MOVED_TO / os.path.basename(own))
+            found.environment[variable] = given + option + _made(place)
+            found.moved[:] = [str(self.directory / _MOVED_TO)]  # one mount for all
             if variable in _INSTALLED and not environment.get(_INSTALLED[variable][0]):
                 target, below = _INSTALLED[variable]
                 found.environment[target] = f"{home}/{below}"
             for file in _COPIED.get(name, ()):
-                _copy_settings(f"{directory}/{file}", f"{own}/moved/{file}")
+                _copy_settings(f"{directory}/{file}", f"{place}/{file}")
         return found
 
 

@@ -192,7 +192,8 @@ class Sandbox:
         """The command line that runs `argv` in the sandbox. Start it as it is, not a copy: it may be
         `Prepared`. Raises OSError if there is no temporary directory.
         """
-        layer = take_layer(self.state, os.path.realpath(self.workspace)) if self.caches else None
+        cached = self.caches and access.caches
+        layer = take_layer(self.state, os.path.realpath(self.workspace)) if cached else None
         door = access.door
         line = self._line(argv, self.places(access, layer), door, plain=access.plain)
         if layer is None and door is None and not access.granted:

@@ -81,6 +81,7 @@ class LineAccess(msgspec.Struct, frozen=True):
     granted: Mapping[str, int] = {}
     staged: Sequence[Staged] = ()
     plain: bool = False  # known commands only, which must be the system's
+    caches: bool = True  # package managers may be among its commands
     tool_caches: bool = False  # of a line in plan mode: tools write their caches to its TMPDIR
     door: Door | None = None  # by which alone it reaches the network
 
