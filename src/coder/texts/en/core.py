@@ -336,7 +336,10 @@ TEXTS: dict[str, str] = {
     "redo.done": "Did the file changes of turn {turn} again:",
     "redo.nothing": "There is nothing to redo.",
     "shell_undo.git": "This command changed git's own state (commits, branches, stashes): /undo leaves that.",
-    "shell_undo.partial": "This folder has more files than undo watches; /undo may not cover all changes.",
+    "shell_undo.partial": (
+        "/undo may not cover all changes of commands here: the folder has too many files, or the home cannot "
+        "be written."
+    ),
     "shell_undo.uncovered": "/undo cannot take back what this command did to: {files}",
     "sandbox.untried": "as strong as this machine allows; tried out with the first command",
     "status.label.sandbox": "sandbox",

@@ -287,7 +287,7 @@ TEXTS: dict[str, str] = {
     "redo.done": "已重做第 {turn} 回合的文件改动：",
     "redo.nothing": "没有可重做的内容。",
     "shell_undo.git": "该命令改变了 git 自身的状态（提交、分支或贮藏）；/undo 不会处理这些。",
-    "shell_undo.partial": "该目录的文件数超出撤销所能跟踪的范围；/undo 可能无法覆盖全部改动。",
+    "shell_undo.partial": "目录的文件过多，或主目录不可写：/undo 可能无法覆盖此处命令的全部改动。",
     "shell_undo.uncovered": "/undo 无法撤销该命令对以下文件的改动：{files}",
     "sandbox.untried": "按本机支持的最强级别；执行第一条命令时检测",
     "status.label.sandbox": "沙箱",
