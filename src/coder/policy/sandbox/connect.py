@@ -34,6 +34,7 @@ from coder.policy.sandbox.launch import (
     call,
     checked,
     enter,
+    enter_scope,
     landlock_abi,
     make_ruleset,
     no_new_privileges,
@@ -133,9 +134,11 @@ def _inside(starting: Starting, started: _Started, tcp: TcpRule | None) -> None:
     listening = Future[int]()
     try:
         no_new_privileges()
-        start_new_thread(_outside, (listening, _Allowed(_restrict_abstract_sockets(), tcp)))
+        shared = tcp is not None and tcp.ports is not None  # the network of the machine: Landlock's commands
+        abstract = _restrict_abstract_sockets(mounts=not shared)
+        start_new_thread(_outside, (listening, _Allowed(abstract, tcp)))
         try:
-            listening.set_result(_install_listener(servers=tcp is not None and tcp.ports is not None))
+            listening.set_result(_install_listener(servers=shared))
         except BaseException:
             listening.cancel()
             raise
@@ -166,13 +169,17 @@ def _outside(listening: Future[int], allowed: _Allowed) -> None:
             os.close(listener)
 
 
-def _restrict_abstract_sockets() -> bool:
+def _restrict_abstract_sockets(*, mounts: bool) -> bool:
     """Deny connections to abstract sockets, which are scoped to the network namespace (X11, a session
-    bus). A domain without file rules leaves bubblewrap free to mount. False if unsupported.
+    bus). Only a domain without file rules lets bubblewrap mount; Landlock's own commands could move no file
+    between directories in one. False if unsupported.
     """
     if landlock_abi() < SCOPES_FROM:
         return False
-    enter(make_ruleset([0, 0, SCOPE_ABSTRACT_SOCKETS]))
+    if mounts:
+        enter(make_ruleset([0, 0, SCOPE_ABSTRACT_SOCKETS]))
+    else:
+        enter_scope(SCOPE_ABSTRACT_SOCKETS)
     return True
 
 

@@ -267,6 +267,15 @@ def _become_supervisor() -> int:
     return os.getpid()
 
 
+def enter_scope(scoped: int) -> None:
+    """Enter a domain that restricts nothing else: Landlock denies moves between directories by default.
+    Raises OSError.
+    """
+    ruleset = make_ruleset([_REFER, 0, scoped])
+    _allow(ruleset, "/", _REFER)
+    enter(ruleset)
+
+
 def _scope_signals() -> bool:
     """Enter a Landlock domain around the command's that no signal leaves, so that kill(-1) reaches only
     the command's processes. False if unsupported, which is tested on our parent.
@@ -276,9 +285,7 @@ def _scope_signals() -> bool:
     try:
         no_new_privileges()
         os.kill(os.getppid(), 0)
-        ruleset = make_ruleset([_REFER, 0, _SCOPE_SIGNALS])
-        _allow(ruleset, "/", _REFER)  # Landlock denies moves between directories by default
-        enter(ruleset)
+        enter_scope(_SCOPE_SIGNALS)
     except OSError:
         return False
     try:
