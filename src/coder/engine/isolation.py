@@ -7,6 +7,7 @@ Defence in depth: a line that runs without approval because it was judged read-o
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from copy import copy
 from functools import partial
@@ -22,6 +23,7 @@ from coder.engine.verify.run import saw_shell_changes
 from coder.fs.atomic import write_atomically
 from coder.policy.check_lines import checks_in, failing_parts, found_nothing, in_last_pipeline
 from coder.policy.check_programs import OFFLINE
+from coder.policy.programs.commands import HARMLESS
 from coder.policy.sandbox.ladder import Sandbox, SandboxLevel, probe
 from coder.policy.sandbox.places import LineAccess
 from coder.policy.verification import with_project_tools
@@ -46,6 +48,7 @@ _AGAIN = (
     "writes, and put to the person where the policy asks."
 )
 
+_ONE_COMMAND = re.compile(r"[a-z][\w .,/:=+@-]*")
 _LEAVABLE = tuple(f"sandbox.note.{kind}" for kind in ("write", "network", "limited", "check"))
 _CHANGED = "the repositories that this line looks at changed meanwhile; send it again"
 
@@ -161,6 +164,8 @@ def _with_refusals(result: ToolResult, door: Door | None) -> ToolResult:
 
 def _may_use_caches(session: Session, line: str) -> bool:
     """Whether it may run a package manager: mounting their caches takes as long as the rest of a sandbox."""
+    if session.agent.mode == "yolo":  # lines are not parsed there
+        return not (_ONE_COMMAND.fullmatch(line) and line.split()[0] in HARMLESS)
     verdict = verdict_on(session, line)
     return not (verdict.read_only or verdict.plain)
 
