@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
+import threading
 from typing import Any
 
 import pytest
 from box import available, level_of
+from test_mcp_sandbox import entry, shell
+from test_mcp_sandbox import played as played_by_server
 from test_network_door import PUBLIC, PYTHON, World
 
 from coder.protocol.events import ApprovalRequested, ApprovalResolved, JobChanged, TurnEnded
@@ -246,3 +250,36 @@ def test_a_command_that_is_no_unasked_check_has_the_network(
         driver = asyncio.run(scenario(server.url))
         driver.chats = server.chats
     assert told(driver) == ["(no output)"]
+
+
+def test_a_verification_that_needs_the_network_says_what_opens_it(
+    project: Project, world: World, rung: str
+) -> None:
+    project.write("gradlew", "#!/bin/sh\necho 'dial tcp: connection refused'\nexit 1\n").chmod(0o755)
+    edit = {"name": "write", "arguments": {"path": "app.py", "content": "x = 1\n"}}
+    driver = played(project, world, rung, [{"calls": [edit]}, {"text": "ok"}, {"text": "ok"}], turns=2)
+    (ended,) = [event for event in project.of_type("verify") if event["meta"]["state"] == "gave_up"]
+    assert "sandbox.network.allow lists" in ended["content"]
+    assert "sandbox.network.allow lists" in driver.chats[-1]["messages"][-1]["content"]
+
+
+def test_a_server_and_its_tools_reach_listed_hosts_alone(project: Project, rung: str) -> None:
+    """Nobody is asked: it runs on between turns."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+
+        def answer() -> None:
+            one, _ = server.accept()
+            with one:
+                one.recv(9999)
+                one.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nConnection: close\r\n\r\nhi\n")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        line = f"curl -sS http://localhost:{port}/; curl -sS http://evil.com/; "
+        line += f"curl -sS --noproxy '*' http://{PUBLIC}/ 2>&1"
+        network = {"network": {"allow": [f"localhost:{port}"]}}
+        _, (said,) = played_by_server(project, rung, shell(line), entry(project), sandbox=network)
+        thread.join()
+    assert "hi\ncoder: evil.com:80 is not listed in sandbox.network.allow.\n" in said
+    assert "onnect" in said.splitlines()[-1]

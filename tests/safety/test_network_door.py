@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import socket
 import sys
@@ -340,6 +341,23 @@ def test_one_question_for_all_connections_and_its_answer_holds_for_the_command(
     assert done.stdout.count("Host: a.com") == 4
     assert done.stdout.endswith("coder: The person refused b.com:80.\n")
     assert asked == ["a.com:80", "b.com:80"]
+
+
+def test_a_command_that_ends_at_once_leaves_no_socket() -> None:
+    async def scenario() -> None:
+        door = Door(Rules([]))
+        door.open_inside()
+        assert door._channel is not None
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            door.port = listener.getsockname()[1]
+            socket.send_fds(door._channel[1], [b"."], [listener.fileno()])
+            door._take_listeners(*door._channel)
+            door.close()
+            await door.settled()
+        with socket.socket() as client:
+            assert client.connect_ex(("127.0.0.1", door.port)) == errno.ECONNREFUSED
+
+    asyncio.run(scenario())
 
 
 async def talked(port: int, data: bytes, *, end: bool = False) -> bytes:

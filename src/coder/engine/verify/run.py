@@ -37,6 +37,7 @@ _SINCE = {
     "more": "Not all of this failed before your first edit.",
     "new": "It passed before your first edit.",
 }
+_RULES = ("sandbox.note.check", "sandbox.note.limited")  # of the sandbox, which may be why a check cannot run
 _REPAIR = "Please fix what your change broke; it is then verified again."
 _LAST = (
     "This was the last automatic check of this turn: nothing is checked after your next answer. Do not go on "
@@ -162,7 +163,8 @@ async def _attempt(session: Session, turn: Turn, command: str) -> bool:
         phrase = Phrase("verify.environment", command=command, why=why)
         ended("gave_up", phrase, str(phrase))
         turn.unverified = Phrase("verify.unlisted")  # the reason was just said
-        session.tell_next(f"After your last answer `{command}` ran, but checked nothing: {why}.")
+        rule = f" {result.phrase}" if result.phrase is not None and result.phrase.key in _RULES else ""
+        session.tell_next(f"After your last answer `{command}` ran, but checked nothing: {why}.{rule}")
         return False
     now, before = failing(result), turn.checked_before.get(command)
     session.checked[command] = now

@@ -60,6 +60,7 @@ class Door:
         self._tasks: set[asyncio.Task[None]] = set()
         self._writers: WeakSet[asyncio.StreamWriter] = WeakSet()
         self._servers: list[asyncio.Server] = []
+        self._listeners: list[socket.socket] = []
         self._channel: tuple[socket.socket, socket.socket] | None = None
         self._loop = asyncio.get_running_loop()
 
@@ -119,6 +120,8 @@ class Door:
             self._channel = None
         for server in self._servers:
             server.close()
+        for listener in self._listeners:  # of a command that has ended before its server began
+            listener.close()
         for task in (*self._tasks, *self._answers.values()):
             task.cancel()
         for writer in self._writers:
@@ -135,11 +138,10 @@ class Door:
         _, descriptors, _, _ = socket.recv_fds(ours, 1, most)
         for descriptor in descriptors:
             listener = socket.socket(fileno=descriptor)
+            self._listeners.append(listener)
             port = listener.getsockname()[1]
             if port == self.port or port in self.rules.local:
                 self._start(self._listen(listener, None if port == self.port else port))
-            else:
-                listener.close()
 
     async def _listen(self, listener: socket.socket, local: int | None) -> None:
         listener.setblocking(False)
