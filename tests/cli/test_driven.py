@@ -220,3 +220,21 @@ export function told(line: Output): string {
         cwd=project.cwd, capture_output=True, encoding="utf-8", timeout=120, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize(("answer", "tried"), [("yes", True), ("no", False)])
+def test_a_host_is_asked_about_while_its_command_runs(project: Project, answer: str, tried: bool) -> None:
+    project.configure(sandbox={"network": {"allow": []}})
+    script = [{"calls": [bash("curl -sS http://wanted.invalid/")]}, {"text": "ok"}]
+    with ScriptedServer(script) as server:
+        driving = Driving(project, server.url, "--mode", "yolo")
+        driving.send({"op": "user_input", "text": "go"})
+        asked = driving.until(event="approval_requested")
+        assert (asked["tool"], asked["subject"]) == ("network", "wanted.invalid:80")
+        driving.send({"op": "approval_reply", "approval_id": asked["approval_id"], "answer": answer})
+        driving.until(event="turn_ended")
+        assert driving.end() == 0
+    (said,) = project.of_type("observation")
+    refused = "The person refused wanted.invalid:80 (sandbox.network)."
+    assert ("cannot be reached" in said["content"]) == tried
+    assert (refused in said["content"]) != tried

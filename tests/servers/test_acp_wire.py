@@ -422,3 +422,24 @@ def test_a_request_can_be_cancelled_by_its_id(project: Project) -> None:
             pass
         line.send({"method": "$/cancel_request", "params": {"requestId": "p"}})
         assert line.answer("p")["result"]["stopReason"] == "cancelled"
+
+
+def test_a_host_is_asked_about_with_the_call_that_wants_it(project: Project) -> None:
+    project.configure(sandbox={"network": {"allow": []}})
+    script = [{"calls": [call("bash", command="curl -sS http://wanted.invalid/")]}, {"text": "ok"}]
+    with ScriptedServer(script) as server, bare(project, server.url, "--mode", "yolo") as line:
+        session = line.ask("session/new", cwd=str(project.cwd), mcpServers=[])["result"]["sessionId"]
+        prompt = line.begin("session/prompt", sessionId=session, prompt=[{"type": "text", "text": "go"}])
+        while (asked := line.message()).get("method") != "session/request_permission":
+            pass
+        shown = json.dumps(asked["params"]["toolCall"])
+        assert "wanted.invalid:80" in shown
+        assert "curl -sS http://wanted.invalid/" in shown
+        options = {option["optionId"]: option["name"] for option in asked["params"]["options"]}
+        assert "network=wanted.invalid:80" in options["always"]
+        outcome = {"outcome": {"outcome": "selected", "optionId": "reject"}}
+        line.send({"id": asked["id"], "result": outcome})
+        assert line.answer(prompt)["result"]["stopReason"] == "end_turn"
+        assert line.end() == 0
+    (said,) = project.of_type("observation")
+    assert "The person refused wanted.invalid:80" in said["content"]
