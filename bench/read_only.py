@@ -22,7 +22,7 @@ from place import CHECKOUT, Installed, Server, Workspace, compiled
 from processes import Run
 
 REPORT = Path(__file__).with_name("READ_ONLY.md")
-STEPS, ROUNDS = 40, 8
+STEPS, ROUNDS = 40, 5
 CACHES = (".npm", ".cache/pip", ".cargo", "go/pkg", ".m2")
 # Mode, command, and the caches that the home has. An unknown command may be a package manager.
 KINDS = {
