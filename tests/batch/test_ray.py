@@ -39,6 +39,12 @@ def cluster() -> Iterator[Cluster]:
         made.close()
 
 
+@pytest.fixture(autouse=True)
+def cut_off(project: Project) -> None:
+    """Commands of tasks that could reach the cluster could leave their sandbox by it."""
+    project.configure(sandbox={"network": False})
+
+
 def kill(pid: int) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
@@ -86,7 +92,8 @@ def test_the_same_files_with_a_client_and_no_key_in_what_ray_keeps(
     shallow_clone(project.home / "long", project.cwd / "shallow")
     first = git(source, "rev-parse", "HEAD")
     (source / "a.txt").write_text("two\n", encoding="utf-8")  # uncommitted
-    project.configure(runtime={"max_steps": 7}, provider={"headers": {"X-Team": "from-settings"}})
+    headers = {"X-Team": "from-settings"}
+    project.configure(runtime={"max_steps": 7}, provider={"headers": headers}, sandbox={"network": False})
     key, token = "sk-very-secret-key", "tok-very-secret"
     moved = project.cwd / "moved"
 
@@ -172,7 +179,8 @@ def test_ctrl_c_once_finishes_what_runs_and_limits_hold_across_nodes(
     project: Project, cluster: Cluster
 ) -> None:
     make_repository(project.cwd)
-    project.configure(budget={"prices": {"scripted": {"input": 10.0, "output": 10.0}}})
+    prices = {"scripted": {"input": 10.0, "output": 10.0}}
+    project.configure(budget={"prices": prices}, sandbox={"network": False})
     usage = {"prompt_tokens": 16000, "completion_tokens": 4000, "total_tokens": 20000}  # 20 cents
     refusals = iter(
         [{"status": 429, "headers": {"Retry-After": "1"}, "body": {"error": {"message": "no"}}}] * 2
@@ -233,6 +241,38 @@ def test_a_cluster_that_is_not_there_is_said_at_once(project: Project, cluster: 
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="starts a process of another user")
+def test_no_worker_imports_from_the_project(project: Project, cluster: Cluster) -> None:
+    """Ray puts the driver's directory first on the path of its workers, which are in no sandbox."""
+    make_repository(project.cwd)
+    canary = project.home / "canary"
+    for name in ("msgspec", "pathspec", "yaml", "typing_extensions"):
+        project.write(f"{name}.py", f"open({str(canary)!r}, 'w').close(); raise ImportError")
+    batch = Batch(project, [{**TASK, "check": "test -f new.txt"}])
+    safe = {"PYTHONSAFEPATH": "1"}  # `-m`, by which tests start coder, would import from it as well
+    with model(writes()) as server:
+        done = ray_batch(batch, cluster, server.url, env=safe)
+    assert not canary.exists()
+    assert done.returncode == 0, done.stderr
+
+
+def test_commands_cannot_leave_their_sandbox_by_the_cluster(project: Project, cluster: Cluster) -> None:
+    """Ray asks nobody who he is, and runs what it is sent outside."""
+    make_repository(project.cwd)
+    canary = project.home / "canary"
+    job = f"import os, ray; ray.init({cluster.client!r}); "
+    job += f"ray.get(ray.remote(lambda: os.mkdir({str(canary)!r})).remote())"
+    batch = Batch(project, [{**TASK, "mode": "yolo"}])
+    with model(runs(f'timeout 30 {sys.executable} -c "{job}"')) as server:
+        done = ray_batch(batch, cluster, server.url)
+        assert len(server.chats) == 2
+        assert not canary.exists()
+        project.configure()
+        refused = ray_batch(batch, cluster, server.url, "--resume")
+    assert done.returncode == 0, done.stderr
+    assert refused.returncode == 2
+    assert "outside their sandbox" in refused.stderr
+
+
 def test_auto_never_joins_a_cluster_of_another_user(cluster: Cluster) -> None:
     """Ray itself takes the address in the command line of any process named `raylet`, and our keys would
     go to whoever started it."""

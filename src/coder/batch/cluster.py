@@ -12,6 +12,7 @@ import os
 import re
 import socket
 import time
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -61,7 +62,7 @@ class RayEngine:
         self._looked = self._asked = -_CAPACITY_EVERY
         self._capacity = 1
         try:
-            needed = self._packages_needed()
+            needed = self._ask_nodes(secrets.config)
             environment = {"pip": needed} if needed else {}
             self._hub = self._start_hub(limits, environment)
             self._get(self._hub.keep.remote(secrets))
@@ -75,12 +76,15 @@ class RayEngine:
 
     # starting
 
-    def _packages_needed(self) -> list[str]:
-        """What some node lacks of coder's dependencies, asked of every node."""
+    def _ask_nodes(self, config: Mapping[str, Any]) -> list[str]:
+        """coder's dependencies if a node lacks some. Raises `BatchError` if commands could leave their
+        sandbox by a node that asks for no token.
+        """
         required = requirements()
 
         # Nested, so that it is shipped by value: a node that lacks packages cannot import this module.
-        def lacking(lines: list[str]) -> list[str]:
+        def lacking(lines: list[str]) -> tuple[list[str], bool]:
+            import os
             from importlib.metadata import PackageNotFoundError, version
 
             from packaging.requirements import Requirement
@@ -96,18 +100,20 @@ class RayEngine:
                     fits = False
                 if not fits:
                     found.append(line)
-            return found
+            return found, os.environ.get("RAY_AUTH_MODE") == "token"
 
         asked = [
             self._ray.remote(lacking).options(num_cpus=0, scheduling_strategy=self._on(node["NodeID"]))
             for node in self._ray.nodes()
             if node["Alive"]
         ]
+        answers = []
         for answer in [one.remote(required) for one in asked]:
             with contextlib.suppress(self._ray.exceptions.RayError):  # of a node that dies meanwhile
-                if self._ray.get(answer):
-                    return required
-        return []
+                answers.append(self._ray.get(answer))
+        if _may_connect(config) and not all(guarded for _, guarded in answers):
+            raise BatchError("batch.open_cluster")
+        return required if any(missing for missing, _ in answers) else []
 
     def _on(self, node: str) -> Any:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -230,6 +236,12 @@ class RayEngine:
             raise EngineLost("batch.cluster_gone", why=why[0] if why else type(error).__name__) from None
 
 
+def _may_connect(config: Mapping[str, Any]) -> bool:
+    """Whether commands of tasks could reach the cluster, and submit jobs that run outside their sandbox."""
+    sandbox = config.get("sandbox", {})
+    return sandbox.get("network", True) is True and sandbox.get("mode") != "off"
+
+
 def _connected(address: str) -> Any:
     """The `ray` module, connected as a job with this coder as its runtime environment."""
     try:
@@ -248,13 +260,14 @@ def _connected(address: str) -> Any:
         "env_vars": {"RAY_kill_child_processes_on_worker_exit": "false"},
     }
     try:
-        ray.init(
-            address=address,
-            runtime_env=environment,
-            namespace="coder",
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-        )
+        with contextlib.chdir("/"):  # first on the path of Ray's workers: no project's
+            ray.init(
+                address=address,
+                runtime_env=environment,
+                namespace="coder",
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+            )
     except (ConnectionError, ValueError, RuntimeError, ray.exceptions.RayError) as error:
         # Without the traceback that the client server puts before its own words.
         why = " ".join(str(error).rpartition("Error: ")[2].split()) or type(error).__name__

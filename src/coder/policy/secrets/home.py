@@ -28,7 +28,7 @@ _TABLE = """
 .config/github-copilot .copilot .config/tea .config/jira-cli .jira.d .claude/.credentials.json
 .codex/auth.json .gemini/oauth_creds.json .qwen/oauth_creds.json .cache/huggingface/token
 .cache/huggingface/stored_tokens .huggingface .kaggle .config/kaggle .config/openai .config/wandb
-.wandb .sentryclirc .ngrok2 .config/ngrok
+.wandb .sentryclirc .ngrok2 .config/ngrok .ray/auth_token
 # registries of packages
 .npmrc .yarnrc .yarnrc.yml .config/pnpm/rc .config/pnpm/auth.ini .bunfig.toml .pypirc
 .config/pypoetry/auth.toml .local/share/uv/credentials .cargo/credentials .cargo/credentials.toml

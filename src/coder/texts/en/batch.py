@@ -50,6 +50,10 @@ TEXTS: dict[str, str] = {
         "No Ray cluster of yours or of root's runs on this machine. Name one: --address HOST:PORT."
     ),
     "batch.several_clusters": "Several Ray clusters run here: {addresses}. Choose one with --address.",
+    "batch.open_cluster": (
+        "Commands of tasks could submit jobs to this cluster, which run outside their sandbox. "
+        "Set sandbox.network to false or a list of hosts, or start the nodes with RAY_AUTH_MODE=token."
+    ),
     "batch.cluster_gone": "the cluster is gone: {why}",
     # limits
     "batch.no_price": (

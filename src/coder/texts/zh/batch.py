@@ -43,6 +43,10 @@ TEXTS: dict[str, str] = {
     "batch.address": "--address {address}：请写 auto、HOST:PORT 或 ray://HOST:PORT。",
     "batch.no_cluster": "{address} 处没有 Ray 集群：{why}",
     "batch.no_own_cluster": "本机没有由你或 root 运行的 Ray 集群。请指明一个：--address HOST:PORT。",
+    "batch.open_cluster": (
+        "任务的命令可以向此集群提交作业，从而在沙箱之外运行。请将 sandbox.network 设为 false 或主机列表，"
+        "或以 RAY_AUTH_MODE=token 启动集群的节点。"
+    ),
     "batch.several_clusters": "本机有多个 Ray 集群：{addresses}。请用 --address 选定一个。",
     "batch.cluster_gone": "集群已不在：{why}",
     "batch.no_price": "--budget 和 budget_usd 需要 {models} 的价格："
