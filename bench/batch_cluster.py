@@ -26,19 +26,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from coder.batch.attempt import Take
-from coder.batch.channel import Answered, Ask, Done, Grew
-from coder.batch.cluster import RayEngine
-from coder.batch.driver import Driver, plan
-from coder.batch.engine import BatchEngine
-from coder.batch.inbox import Began, Ended, Inbox, News
-from coder.batch.job import Job, Outcome, Secrets, Settings
-from coder.batch.limits import Limits
-from coder.batch.mirror import Bundle
-from coder.batch.page import write_page
-from coder.batch.results import OutputDirectory, Row
-from coder.batch.status import Progress
-from coder.batch.tasks import TaskFile
+from coder.addons.batch.attempt import Take
+from coder.addons.batch.batch_page import write_page
+from coder.addons.batch.channel import Answered, Ask, Done, Grew
+from coder.addons.batch.cluster import RayEngine
+from coder.addons.batch.driver import BatchEngine, Driver, plan
+from coder.addons.batch.inbox import Began, Ended, Inbox, News
+from coder.addons.batch.limits import Limits
+from coder.addons.batch.mirror import Bundle
+from coder.addons.batch.results import OutputDirectory, Progress, Row
+from coder.addons.batch.task import Job, Outcome, Secrets, Settings
+from coder.addons.batch.task_file import TaskFile
 
 _CHEAPER = {
     "RAY_enable_metrics_collection": "0",

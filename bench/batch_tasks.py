@@ -25,8 +25,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from coder.batch.nursery import LABEL
-from coder.model.scripted import ScriptedServer
+from coder.addons.batch.fork_server import LABEL
+from coder.models.scripted import ScriptedServer
 
 ROUNDS = 3
 TASKS = max(1, (int(sys.argv[1]) if len(sys.argv) > 1 else 60) // ROUNDS)  # of a round
@@ -146,7 +146,7 @@ def look(process: subprocess.Popen[bytes], sizes: list[int]) -> None:
                 if label not in (directory / "cmdline").read_bytes():
                     continue
                 parent = int((directory / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()[1])
-                if parent != process.pid:  # the nursery's children: the tasks
+                if parent != process.pid:  # the fork server's children: the tasks
                     rollup = (directory / "smaps_rollup").read_text(encoding="utf-8")
                     sizes.append(int(rollup.partition("Pss:")[2].split()[0]))
             except (OSError, ValueError):

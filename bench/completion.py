@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from coder.model.scripted import ScriptedServer
+from coder.models.scripted import ScriptedServer
 from terminal import Running, coder
 
 NAMES = ("alpha", "report", "index", "parser", "widget", "schema", "session", "handler", "météo", "数据")

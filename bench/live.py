@@ -25,14 +25,14 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from coder.cli.tune import VARIANTS, Variant
-from coder.cli.tuning.run import Named, fault_of, laid_out, run_task, surroundings
-from coder.cli.tuning.tasks import HELD_OUT, TASKS, Task
+from coder.addons.local.local_server import LocalServer
+from coder.addons.tune.tune_command import VARIANTS, Variant
+from coder.addons.tune.tune_run import Named, fault_of, laid_out, run_task, surroundings
+from coder.addons.tune.tune_tasks import HELD_OUT, TASKS, Task
 from coder.config.load import home_directory
 from coder.config.models import FETCHED, gguf_of
-from coder.model.local.server import LocalServer
-from coder.model.make import make_model
-from coder.texts import Texts
+from coder.models.make import make_model
+from coder.texts import Catalog
 from work_clock import clock_of, work_of
 
 HERE = Path(__file__).parent
@@ -121,7 +121,7 @@ async def _coder(
             named = Named(model, server.gguf.stem)
             clock = clock_of(server.pid)
             one = await run_task(
-                task, named, seconds, Texts("en"), person={}, tools=variant.tools, clock=clock
+                task, named, seconds, Catalog("en"), person={}, tools=variant.tools, clock=clock
             )
             yield _outcome(task, one.why, one.steps, one.usage.total, one.seconds)
     finally:

@@ -22,14 +22,13 @@ from typing import Any
 
 import msgspec
 
-from coder.context.conversation import Conversation
-from coder.context.ledger import Ledger
-from coder.context.tokens import TokenCounter
+from coder.context.action_log import ActionLog
+from coder.context.conversation import Conversation, TokenCounter
 from coder.engine.sdk import create_agent_session
-from coder.model.scripted import ScriptedServer
+from coder.history.log import read_log
+from coder.models.scripted import ScriptedServer
 from coder.protocol.history import HistoryEvent
 from coder.protocol.messages import Message, ToolSpec
-from coder.record.log import read_log
 
 WINDOW = 32_000
 TURNS = 20
@@ -91,7 +90,7 @@ def table(requests: list[Any], marks: list[float], directory: Path) -> str:
         ("largest prompt", f"{max(sizes):,} of {WINDOW:,} tokens"),
         ("largest request for a summary", f"{max(_tokens(counter, r.json) for r in summaries):,} tokens"),
         ("calls without a result, results without a call", str(sum(_orphans(r.json) for r in chats))),
-        ("entries of the record that the ledger lacks", str(len(_missing(list(read_log(log)))))),
+        ("entries of the record that the action log lacks", str(len(_missing(list(read_log(log)))))),
         ("CPU of a step, median of the first 200", f"{statistics.median(gaps[:200]):.1f} ms"),
         ("CPU of a step, median of the last 200", f"{statistics.median(gaps[-200:]):.1f} ms"),
         ("the same, mean with compactions, first half", f"{statistics.mean(gaps[: len(gaps) // 2]):.1f} ms"),
@@ -118,11 +117,11 @@ def _orphans(chat: dict[str, Any]) -> int:
 
 
 def _missing(events: list[HistoryEvent]) -> list[str]:
-    """What the record says was done and the ledger's text does not."""
-    ledger = Ledger()
+    """What the record says was done and the action log's text does not."""
+    action_log = ActionLog()
     for event in events:
-        ledger.take(event)
-    text = ledger.whole_text()
+        action_log.take(event)
+    text = action_log.whole_text()
     inputs = {e.meta["call_id"]: e.meta["input"] for e in events if e.type == "action"}
     missing = []
     for event in events:

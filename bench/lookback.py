@@ -19,16 +19,16 @@ from pathlib import Path
 
 import msgspec
 
-from coder.lookback.index.search import search
-from coder.lookback.index.update import session_ended
-from coder.lookback.projects import Project
+from coder.history.search.index import session_ended
+from coder.history.search.projects import Project
+from coder.history.search.query import search
+from coder.history.sinks import encode
+from coder.history.store import SessionStore
 from coder.protocol import entries
 from coder.protocol.history import HistoryEvent
-from coder.protocol.usage import Tokens
-from coder.record.files import encode
-from coder.record.store import SessionStore
-from coder.texts import Texts
-from coder.view.answers import Answers
+from coder.protocol.messages import Tokens
+from coder.texts import Catalog
+from coder.ui.browser.pages import Answers
 
 _SOURCE = Path(__file__).parents[1] / "src"
 _CHINESE = "请修复登录页面的数据库连接并补充测试然后检查缓存与索引是否一致说明原因"
@@ -160,7 +160,7 @@ def measure_view(directory: Path) -> None:
         for path in sorted((directory / "history").iterdir()):
             file.write(path.read_bytes())
     print(f"one record, {(large / 'all.jsonl').stat().st_size / 1e6:.0f} MB")
-    answers = Answers(directory / "home", [Project(str(directory), str(large))], Texts("en"))
+    answers = Answers(directory / "home", [Project(str(directory), str(large))], Catalog("en"))
     for what, question in (("first page", "events"), ("outline", "outline")):
         for times in ("", " again"):
             timed(what + times, partial(answers.answer, question, {"s": "0/all"}))

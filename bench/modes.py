@@ -18,9 +18,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from coder.model.scripted import ScriptedServer
-from coder.modes.catalogue import Catalogue
-from coder.modes.discover import ModeRoots
+from coder.extend.modes.discover import Catalogue, ModeRoots
+from coder.models.scripted import ScriptedServer
 from terminal import Running, coder
 
 REPORT = Path(__file__).with_name("MODES.md")

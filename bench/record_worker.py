@@ -20,11 +20,10 @@ from coder.engine.agent import Agent
 from coder.engine.resume import resume_session
 from coder.engine.session import Session
 from coder.engine.setup import Options, open_agent, provider_of, read_settings
+from coder.history.replay import compacted
 from coder.protocol import entries
-from coder.protocol.messages import Message, tool_call
-from coder.protocol.usage import Tokens
-from coder.record.replay import compacted
-from coder.tools.base import ToolResult
+from coder.protocol.messages import Message, Tokens, tool_call
+from coder.tools.tool import ToolResult
 
 POINTS = (10, 1_000, 10_000)
 WINDOW_BYTES = 360_000  # 0.7 of 128,000 tokens, at four bytes a token
@@ -49,9 +48,9 @@ def step(session: Session, number: int) -> None:
     session.log.step = number
     call = tool_call(f"call_{number}", "bash", '{"command": "make check"}')
     entry = entries.Assistant(tokens=Tokens(1000, 10, 1010), finish_reason="tool_calls")
-    session.add_assistant(Message(role="assistant", content="Next.", tool_calls=[call]), entry)
-    session.add_action(call, {"command": "make check"})
-    session.add_observation(call, ToolResult(for_model=OUTPUT, summary="ok", meta={"exit_code": 0}))
+    session.history.add_assistant(Message(role="assistant", content="Next.", tool_calls=[call]), entry)
+    session.history.add_action(call, {"command": "make check"})
+    session.history.add_observation(call, ToolResult(for_model=OUTPUT, summary="ok", meta={"exit_code": 0}))
 
 
 def compact(session: Session) -> None:
@@ -68,7 +67,7 @@ def append(project: Path, steps: int) -> dict[str, Any]:
     session = Session.new(agent(project))
     session.log.turn = 1
     entry = entries.TurnStart(prompt_id="", tokens=entries.PromptTokens(prompt=4))
-    session.add_user("do all of it", entry)
+    session.history.add_user("do all of it", entry)
     log = session.agent.place.store.log_path(session.id)
     times: list[float] = []
     sizes: list[int] = [log.stat().st_size]

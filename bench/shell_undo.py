@@ -14,8 +14,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from coder.record.undo.journal import UndoJournal
-from coder.record.undo.shell import ShellUndo
+from coder.history.undo.journal import UndoJournal
+from coder.history.undo.shell_changes import ShellUndo
 
 REPORT = Path(__file__).with_name("UNDO.md")
 HEAD = """# What undo adds to a command

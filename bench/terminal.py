@@ -26,7 +26,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from coder.model.scripted import ScriptedServer
+from coder.models.scripted import ScriptedServer
 from place import CHECKOUT, Installed, compiled
 from run import table
 

@@ -19,7 +19,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from coder.context.tokens import TokenCounter
+from coder.context.conversation import TokenCounter
 
 REPORT = Path(__file__).with_name("TOKENS.md")
 COUNT = TokenCounter("o200k_base").count

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from coder.cli.demo import environment, lay_out
-from coder.model.scripted import ScriptedServer
+from coder.models.scripted import ScriptedServer
 from record_demo import Session, at_prompt, fixed, start
 from terminal_svg import DARK, LIGHT, picture
 

@@ -28,8 +28,8 @@ import pyte
 
 from coder.cli.demo import environment, lay_out
 from coder.cli.demo_script import QUESTION, SCRIPT
-from coder.model.scripted import ScriptedServer
-from coder.terminal.render.width import char_width
+from coder.models.scripted import ScriptedServer
+from coder.ui.terminal.render.width import char_width
 from terminal_svg import Cell, Style, picture
 
 COLUMNS, ROWS = 100, 30

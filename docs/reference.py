@@ -17,11 +17,11 @@ import msgspec
 from msgspec import inspect
 
 from coder.cli import SUBCOMMANDS
-from coder.cli.args import main_parser
+from coder.cli.arguments import main_parser
 from coder.config.schema import Config
 from coder.engine.commands.table import COMMANDS
-from coder.terminal.local_commands import LOCAL
-from coder.texts import Texts
+from coder.texts import Catalog
+from coder.ui.terminal.local_commands import LOCAL
 
 DOCS = Path(__file__).parent
 NOTE = "<!-- Made by docs/reference.py from the code; do not edit. -->\n"
@@ -38,7 +38,7 @@ def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
 
 
 def commands() -> str:
-    say = Texts("en").say
+    say = Catalog("en").say
     options = [row for action in main_parser(say).options._group_actions for row in option(action)]
     typed = {**{name: command.arguments for name, command in COMMANDS.items()}, **LOCAL}
     slash = [(f"`/{name} {typed[name]}".rstrip() + "`", say(f"help.{name}")) for name in sorted(typed)]

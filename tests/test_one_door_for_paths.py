@@ -1,8 +1,8 @@
-"""One door for paths: what a project or a model can influence is opened by `coder.fs`, not through links.
+"""One door for paths: what a project or a model can influence is opened without following links.
 
 Every other module that opens, lists, creates, renames or removes something by its path is listed here, with
 the reason why nobody else can exchange that path or why it does not matter. A new one belongs behind
-`fs/safe_open.py` or `fs/atomic.py`; only where its paths are nobody else's, on this list. Looking whether
+`base/safe_open.py` or `base/files.py`; only where its paths are nobody else's, on this list. Looking whether
 something is there (`exists`, `is_dir`, `stat`) is not counted: it hands on no content and changes nothing.
 """
 
@@ -16,52 +16,97 @@ import pytest
 
 ROOT = Path(__file__).parent.parent / "src" / "coder"
 
-THE_DOOR = ("fs/atomic.py", "fs/private.py", "fs/safe_open.py")
+THE_DOOR = (
+    "base/files.py",
+    "base/safe_open.py",
+)
 MAY: dict[str, tuple[str, ...]] = {
     "only $CODER_HOME, which commands cannot write": (
-        *("config/files.py", "engine/crashes.py", "engine/isolation.py", "engine/redact.py"),
-        *("lookback/index/database.py", "lookback/projects.py", "mcp/tools.py", "record/seal.py"),
-        *("record/tree/index.py", "record/tree/store.py", "record/undo/files.py", "record/undo/journal.py"),
-        *("record/undo/others.py", "record/undo/overlap.py", "record/undo/tidy.py"),
-        *("terminal/input/history.py", "terminal/render/recorded.py", "tools/shell/command.py"),
-        *("process/background.py", "process/output.py", "process/run.py", "batch/home.py"),
-        *("model/local/fetch.py", "model/local/server.py", "policy/sandbox/caches.py"),
+        "addons/batch/workspace_of_task.py",
+        "addons/local/fetch_model.py",
+        "addons/local/local_server.py",
+        "base/process/jobs.py",
+        "base/process/output.py",
+        "base/process/run.py",
+        "config/files.py",
+        "engine/engine.py",
+        "engine/isolation.py",
+        "engine/redactor.py",
+        "extend/mcp/mcp_tools.py",
+        "history/search/database.py",
+        "history/search/projects.py",
+        "history/signature.py",
+        "history/tree/index.py",
+        "history/tree/scan_cache.py",
+        "history/undo/attribution.py",
+        "history/undo/journal.py",
+        "history/undo/journal_files.py",
+        "history/undo/overlap.py",
+        "policy/sandbox/caches.py",
+        "tools/shell.py",
+        "ui/terminal/input/input_history.py",
+        "ui/terminal/render/recorded.py",
     ),
     "a path that the person, or the program that embeds us, chose": (
-        *("batch/tasks.py", "cli/apply.py", "record/sinks.py", "policy/sandbox/grants.py"),
+        "addons/batch/task_file.py",
+        "cli/apply.py",
+        "history/sinks.py",
+        "policy/sandbox/grants.py",
     ),
     "directories of a batch, which its tasks cannot write": (
-        *("batch/attempt.py", "batch/cut.py", "batch/mirror.py", "batch/results.py", "batch/root.py"),
-        *("batch/runner.py", "batch/status.py", "batch/workspace.py"),
+        "addons/batch/attempt.py",
+        "addons/batch/batch_directory.py",
+        "addons/batch/mirror.py",
+        "addons/batch/results.py",
+        "addons/batch/runner.py",
     ),
     "a new directory in the temporary one, for this process": (
-        *("cli/common.py", "cli/demo.py", "cli/tuning/run.py", "policy/sandbox/probe.py"),
-        *("terminal/input/external.py", "policy/scratch.py"),
+        "addons/tune/tune_run.py",
+        "cli/common.py",
+        "cli/demo.py",
+        "policy/sandbox/probe.py",
+        "policy/workspace.py",
+        "ui/terminal/input/actions.py",
     ),
     "lists names alone; what is read is opened by the door": (
-        *("context/prompt.py", "context/skills.py", "engine/verify/choice.py", "lookback/index/update.py"),
-        *("modes/discover.py", "modes/importing.py", "policy/secrets/home.py", "record/tree/scan.py"),
-        *("tools/paths.py", "policy/sandbox/servers.py"),
+        "context/prompt.py",
+        "engine/verify/choice.py",
+        "extend/modes/discover.py",
+        "extend/modes/importing.py",
+        "extend/skills.py",
+        "history/search/index.py",
+        "history/tree/scan.py",
+        "policy/sandbox/backends.py",
+        "policy/secrets/secret_places.py",
+        "tools/paths.py",
     ),
     "opens without following a link, and checks what it got": (
-        *("context/ide/discovery.py", "tools/search/ignore.py", "record/undo/apply.py"),
+        "addons/ide/discovery.py",
+        "base/ignore.py",
+        "history/undo/apply_steps.py",
     ),
     "files of the system or of our own package": (
-        *("batch/nursery.py", "batch/page.py", "cli/streams.py", "engine/setup.py", "process/child.py"),
-        *(
-            "process/binaries.py",
-            "config/installed.py",
-            "process/own_process.py",
-            "servers/stdio.py",
-            "terminal/render/sanitize.py",
-            "view/export.py",
-        ),
-        *("view/server.py", "policy/sandbox/mounts.py", "policy/sandbox/connect.py"),
-        *("policy/sandbox/seatbelt.py", "process/programs.py"),
+        "addons/batch/batch_page.py",
+        "addons/batch/fork_server.py",
+        "base/process/binaries.py",
+        "base/process/child.py",
+        "base/process/own_process.py",
+        "base/process/programs.py",
+        "config/distribution.py",
+        "engine/setup.py",
+        "policy/sandbox/connect.py",
+        "policy/sandbox/places.py",
+        "policy/sandbox/seatbelt.py",
+        "ui/browser/export_file.py",
+        "ui/browser/web_server.py",
+        "ui/stdio.py",
+        "ui/streams.py",
+        "ui/terminal/render/escapes.py",
     ),
     "prepares the sandbox, or runs inside it": (
-        *("policy/sandbox/ladder.py", "policy/sandbox/launch.py"),
-        *("policy/sandbox/places.py", "policy/sandbox/repositories.py", "policy/network/door.py"),
+        "policy/sandbox/launch.py",
+        "policy/sandbox/repositories.py",
+        "policy/network/door.py",
     ),
 }
 
@@ -154,7 +199,7 @@ def test_paths_are_opened_behind_the_door_or_for_a_reason() -> None:
         if (calls := sorted(set(path_calls(path.read_text(encoding="utf-8")))))
     }
     new = {module: calls for module, calls in users.items() if module not in listed}
-    assert not new, f"use coder.fs.safe_open or coder.fs.atomic: {new}"
+    assert not new, f"use coder.base.safe_open or coder.base.files: {new}"
     assert not set(listed) - users.keys(), "these need no reason any more"
 
 

@@ -19,21 +19,21 @@ if TYPE_CHECKING:
         run_agent,
         run_agent_sync,
     )
-    from coder.record.sinks import HistorySink, JsonlHistorySink, LegacyXmlSink
-    from coder.tools.base import ToolContext, ToolResult
+    from coder.history.sinks import HistorySink, JsonlHistorySink, LegacyXmlSink
     from coder.tools.function import tool
+    from coder.tools.tool import ToolContext, ToolResult
 
 __version__ = "0.1.0"
 
 _HOME_OF = {
     "AgentSession": "coder.engine.sdk",
-    "HistorySink": "coder.record.sinks",
-    "JsonlHistorySink": "coder.record.sinks",
-    "LegacyXmlSink": "coder.record.sinks",
+    "HistorySink": "coder.history.sinks",
+    "JsonlHistorySink": "coder.history.sinks",
+    "LegacyXmlSink": "coder.history.sinks",
     "SessionClosed": "coder.engine.sdk",
     "SyncSession": "coder.engine.sdk",
-    "ToolContext": "coder.tools.base",
-    "ToolResult": "coder.tools.base",
+    "ToolContext": "coder.tools.tool",
+    "ToolResult": "coder.tools.tool",
     "TurnResult": "coder.engine.sdk",
     "create_agent_session": "coder.engine.sdk",
     "run_agent": "coder.engine.sdk",

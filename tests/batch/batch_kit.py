@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import pytest
 
-from coder.batch.nursery import LABEL
+from coder.addons.batch.fork_server import LABEL
 from coder.policy.sandbox.probe import probe
 from kit import ScriptedServer
 from kit.driving import Project, left_running
@@ -32,7 +32,7 @@ BACKENDS: list[Backend] = ["bubblewrap", "landlock", "none"]
 @cache
 def _works(backend: Literal["bubblewrap", "landlock"]) -> bool:
     with tempfile.TemporaryDirectory() as directory:
-        return probe(Path(directory), backend=backend).rung != "none"
+        return probe(Path(directory), backend=backend).backend != "none"
 
 
 def use_backend(project: Project, name: Backend) -> None:

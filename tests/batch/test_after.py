@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batch.batch_kit import Batch, make_repository, model, runs, writes
-from coder.batch.intervals import binomial_cdf, median_interval, share_interval, sign_test
-from coder.batch.job import Check
-from coder.batch.page import page
-from coder.batch.results import Row, final_rows
+from coder.addons.batch.batch_page import page
+from coder.addons.batch.comparison import binomial_cdf, median_interval, share_interval, sign_test
+from coder.addons.batch.results import Row, final_rows
+from coder.addons.batch.task import Check
 from kit.driving import Project
 
 TASK: dict[str, Any] = {"id": "one", "prompt": "write the file", "cwd": "."}

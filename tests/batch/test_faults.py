@@ -19,9 +19,9 @@ from typing import Any
 import pytest
 
 from batch.batch_kit import FULL, Batch, make_repository, model, wait_for, writes
-from coder.batch.status import Progress, Running
-from coder.cli.batch_table import Display
-from coder.texts import Language, Texts
+from coder.addons.batch.results import Progress, Running
+from coder.addons.batch.table import Display
+from coder.texts import Catalog, Language
 from kit.driving import Project
 
 TASK: dict[str, Any] = {"id": "one", "prompt": "write the file", "cwd": "."}
@@ -43,8 +43,8 @@ def nursery_of(batch: Batch) -> int | None:
 
 
 def task_processes(batch: Batch) -> list[int]:
-    nursery = nursery_of(batch)
-    return [pid for pid in batch.processes() if pid != nursery and parent_of(pid) == nursery]
+    fork_server = nursery_of(batch)
+    return [pid for pid in batch.processes() if pid != fork_server and parent_of(pid) == fork_server]
 
 
 def kill(pids: Sequence[int | None], by: signal.Signals = signal.SIGKILL) -> int:
@@ -59,7 +59,7 @@ def kill(pids: Sequence[int | None], by: signal.Signals = signal.SIGKILL) -> int
 @pytest.mark.thorough
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 def test_every_task_has_one_result_although_everything_is_killed_once(project: Project) -> None:
-    """Task processes, the nursery, the driver; then resumed. `./dev ray` does it with 200."""
+    """Task processes, the fork server, the driver; then resumed. `./dev ray` does it with 200."""
     make_repository(project.cwd)
     batch = Batch(project, many(FULL, check="test -f new.txt"))
     with model(writes()) as server:
@@ -317,7 +317,7 @@ def test_a_ctrl_c_that_the_terminal_echoes_leaves_the_table_whole(
     monkeypatch.setattr(shown, "isatty", lambda: True)
     monkeypatch.setattr(sys, "stdout", shown)
     monkeypatch.setenv("TERM", "xterm")
-    display = Display(tmp_path, Texts("en"))
+    display = Display(tmp_path, Catalog("en"))
     progress = Progress(total=5, seconds_left=9.0, running=[Running("one", 1, 2.0)])
     display.show(progress, [])
     shown.write("^C")
@@ -345,7 +345,7 @@ def test_the_table_fits_the_terminal(
     monkeypatch.setattr(sys, "stdout", shown)
     for name, value in (("TERM", "xterm"), ("COLUMNS", str(width)), ("LINES", str(height))):
         monkeypatch.setenv(name, value)
-    display = Display(tmp_path, Texts(lang))
+    display = Display(tmp_path, Catalog(lang))
     running = [Running(f"migrate-the-service-number-{n}", 1, 11.9) for n in range(14)]
     screen = pyte.HistoryScreen(width, height)
     for done in range(3):

@@ -27,8 +27,8 @@ from batch.batch_kit import (
     writes,
 )
 from batch.test_faults import task_processes
-from coder.batch.results import OutputDirectory
-from coder.batch.tasks import BatchError, TaskFile, read_matrix
+from coder.addons.batch.results import OutputDirectory
+from coder.addons.batch.task_file import BatchError, TaskFile, read_matrix
 from kit import ScriptedServer
 from kit.driving import Project, left_running
 

@@ -16,18 +16,18 @@ import pytest
 from batch import test_faults
 from batch.batch_kit import Batch, make_repository, model, runs, wait_for, writes
 from batch.test_faults import nursery_of, parent_of
-from coder.batch.nursery import LABEL, Nursery
-from coder.batch.root import Root, batch_root, remove_unused
+from coder.addons.batch.batch_directory import Root, batch_root, remove_unused
+from coder.addons.batch.fork_server import LABEL, ForkServer
 from kit.driving import Project, left_running
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 
 SUPERVISOR = """\
 import sys
-from coder.batch.nursery import Nursery
-nursery = Nursery("b")
-kept = nursery.spawn() if sys.argv[1] == "task" else None
-print(nursery.group, flush=True)
+from coder.addons.batch.fork_server import ForkServer
+server = ForkServer("b")
+kept = server.spawn() if sys.argv[1] == "task" else None
+print(server.group, flush=True)
 sys.stdin.read()
 """
 
@@ -40,7 +40,7 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def supervisor(word: str) -> tuple[subprocess.Popen[str], int]:
-    """A process that has a nursery, and that nursery."""
+    """A process that has a fork server, and that fork server."""
     process = subprocess.Popen(
         [sys.executable, "-c", SUPERVISOR, word], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
@@ -53,9 +53,9 @@ def kill(process: subprocess.Popen[str]) -> None:
     process.communicate()
 
 
-def tasks_of(nursery: int) -> list[int]:
-    found = left_running(LABEL.format(pid=parent_of(nursery)))
-    return [pid for pid in found if parent_of(pid) == nursery]
+def tasks_of(fork_server: int) -> list[int]:
+    found = left_running(LABEL.format(pid=parent_of(fork_server)))
+    return [pid for pid in found if parent_of(pid) == fork_server]
 
 
 def is_alive(pid: int) -> bool:
@@ -68,41 +68,41 @@ def is_alive(pid: int) -> bool:
 
 
 def test_the_directory_is_there_as_long_as_any_task_process_is(directory: Path) -> None:
-    """Two supervisors on one machine, as Ray's workers are, killed at once. The nursery of one has nothing to
+    """Two supervisors on one machine, as Ray's workers are, killed at once. One's fork server has nothing to
     wait for; the other's task goes on for a while, and would make directories anew that were removed."""
     idle, its_nursery = supervisor("nothing")
-    busy, nursery = supervisor("task")
-    wait_for(lambda: tasks_of(nursery))
-    (task,) = tasks_of(nursery)
+    busy, fork_server = supervisor("task")
+    wait_for(lambda: tasks_of(fork_server))
+    (task,) = tasks_of(fork_server)
     os.kill(task, signal.SIGSTOP)  # it does not end by itself when its supervisor does
     kill(busy)
     kill(idle)
     wait_for(lambda: not is_alive(its_nursery))
     existed = directory.exists()
     assert existed or not is_alive(task)
-    wait_for(lambda: not is_alive(nursery))
+    wait_for(lambda: not is_alive(fork_server))
     assert not is_alive(task)
     assert list(directory.parent.iterdir()) == []
 
 
 def test_a_supervisor_killed_before_its_first_task_leaves_nothing(directory: Path) -> None:
-    process, nursery = supervisor("nothing")
+    process, fork_server = supervisor("nothing")
     assert directory.is_dir()
     kill(process)
-    wait_for(lambda: not is_alive(nursery))
+    wait_for(lambda: not is_alive(fork_server))
     assert list(directory.parent.iterdir()) == []
 
 
 def test_a_nursery_that_was_killed_is_started_again(directory: Path) -> None:
-    nursery = Nursery("b")
+    fork_server = ForkServer("b")
     try:
-        first = nursery.group
+        first = fork_server.group
         os.kill(first, signal.SIGKILL)
-        wait_for(lambda: nursery.group != first)
-        nursery.spawn().end(10)
+        wait_for(lambda: fork_server.group != first)
+        fork_server.spawn().end(10)
         assert directory.is_dir()
     finally:
-        nursery.close()
+        fork_server.close()
     assert list(directory.parent.iterdir()) == []
 
 

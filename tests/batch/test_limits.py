@@ -12,19 +12,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coder.batch.channel import Ask, FromTask, Grew, Permit
-from coder.batch.gate import Gate
-from coder.batch.inbox import MOST_WAITING, Inbox
-from coder.batch.job import Secrets
-from coder.batch.limits import Answer, Limits
-from coder.batch.local import LocalEngine
-from coder.config.provider import Provider
+from coder.addons.batch.attempt import LocalEngine
+from coder.addons.batch.channel import Ask, FromTask, Grew, Permit
+from coder.addons.batch.inbox import MOST_WAITING, Inbox
+from coder.addons.batch.limits import Answer, Gate, Limits
+from coder.addons.batch.task import Secrets
+from coder.config.providers import Provider
 from coder.config.schema import Price
-from coder.model.base import Chunk, ModelError, ModelRequest, TextDelta
-from coder.model.make import make_wire
-from coder.protocol.messages import Message
-from coder.protocol.usage import Usage
-from coder.texts import Phrase
+from coder.models.make import make_wire
+from coder.models.model import Chunk, ModelError, ModelRequest, TextDelta
+from coder.protocol.messages import Message, Usage
+from coder.texts import Text
 from kit import ScriptedServer
 
 
@@ -164,7 +162,7 @@ class Breaking:
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
         for text in request.extra["said"]:
             yield TextDelta(text)
-        raise ModelError(Phrase("batch.budget_used_up"), kind="network")
+        raise ModelError(Text("batch.budget_used_up"), kind="network")
 
     async def close(self) -> None:
         pass

@@ -18,9 +18,9 @@ from batch.batch_kit import (
     state_of,
     writes,
 )
-from coder.batch.mirror import bundle_of, mirror_for
-from coder.batch.nursery import Nursery
-from coder.batch.tasks import Task
+from coder.addons.batch.fork_server import ForkServer
+from coder.addons.batch.mirror import bundle_of, mirror_for
+from coder.addons.batch.task_file import Task
 from kit import ScriptedServer
 from kit.driving import Project
 
@@ -169,7 +169,7 @@ def test_a_repository_that_is_sent_to_another_machine_is_whole_there(
         make_repository(source)
         git(source, "tag", "here")
     task = Task(id="one", prompt="x", repo=str(source))
-    here, there = Nursery("here"), Nursery("there")
+    here, there = ForkServer("here"), ForkServer("there")
     try:
         bundle = bundle_of(task, here, lambda: False)
         mirror = mirror_for(task, there, lambda: False, lambda: bundle)

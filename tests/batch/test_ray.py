@@ -276,7 +276,7 @@ def test_commands_cannot_leave_their_sandbox_by_the_cluster(project: Project, cl
 def test_auto_never_joins_a_cluster_of_another_user(cluster: Cluster) -> None:
     """Ray itself takes the address in the command line of any process named `raylet`, and our keys would
     go to whoever started it."""
-    from coder.batch.cluster import own_clusters
+    from coder.addons.batch.cluster import own_clusters
 
     words = ["raylet", "-c", "echo; read end", "--gcs-address=203.0.113.1:6379"]
     with subprocess.Popen(

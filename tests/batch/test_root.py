@@ -7,9 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from coder.batch.root import remove_tree
+from coder.addons.batch.batch_directory import remove_tree
 
-REMOVE = "import sys, pathlib, coder.batch.root as root; root.remove_tree(pathlib.Path(sys.argv[1]))"
+REMOVE = (
+    "import sys, pathlib; from coder.addons.batch.batch_directory import remove_tree; "
+    "remove_tree(pathlib.Path(sys.argv[1]))"
+)
 
 
 def test_two_may_remove_one_tree(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from batch.batch_kit import Batch, make_repository
-from coder.batch.tasks import BatchError, Task, TaskFile, read_matrix
-from coder.config.installed import install_line
+from coder.addons.batch.task_file import BatchError, Task, TaskFile, read_matrix
+from coder.config.distribution import install_line
 from kit import ScriptedServer
 from kit.driving import Project
 

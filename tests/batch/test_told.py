@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from batch.batch_kit import Batch, make_repository, model, wait_for, writes
-from coder.batch.status import Progress
-from coder.cli.batch_table import Display
-from coder.texts import Texts
+from coder.addons.batch.results import Progress
+from coder.addons.batch.table import Display
+from coder.texts import Catalog
 from kit.driving import Project
 
 TASK: dict[str, Any] = {"id": "one", "prompt": "write the file", "cwd": "."}
@@ -100,7 +100,7 @@ def test_the_last_summary_breaks_between_its_parts(
     for name, value in (("TERM", "xterm"), ("COLUMNS", "44")):
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    Display(tmp_path, Texts("en")).finish(
+    Display(tmp_path, Catalog("en")).finish(
         Progress(total=30, done=30, succeeded=29, tokens=123456, ended=True)
     )
     summary = capsys.readouterr().out.splitlines()[:3]

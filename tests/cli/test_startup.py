@@ -63,7 +63,7 @@ HEAVY = {
         "readline",
         "curses",
     ),
-    "tables of ours": ("coder.config.list_prices",),
+    "tables of ours": ("coder.config.prices",),
     "servers'": ("mcp", "acp", "pydantic", "anyio", "xllamacpp"),
     "of Python": (
         *("json", "http", "urllib.request", "email", "xml", "html", "difflib", "dataclasses", "tempfile"),
@@ -210,7 +210,7 @@ PROMPT = """
 import sys
 from coder.cli.lazy_imports import import_lazily
 import_lazily()
-import coder.terminal.repl
+import coder.ui.terminal.repl
 from prompt_toolkit.utils import get_cwidth
 parts = "prompt_toolkit.shortcuts", "prompt_toolkit.widgets.base", "wcwidth.bisearch"
 print(get_cwidth("[default] a · b>"), [part in sys.modules for part in parts])
@@ -237,10 +237,16 @@ def test_what_a_line_of_ascii_does_not_need_is_not_loaded_for_the_prompt() -> No
 def test_no_room_is_entered_that_is_not_needed(at_first_request: list[str]) -> None:
     ours = under(at_first_request, ["coder"])
     assert len(ours) <= MOST_MODULES, ours
-    assert under(ours, ["coder.engine.turn", "coder.model.wires"])  # the hook came in time
+    assert under(ours, ["coder.engine.turn", "coder.models.wires"])  # the hook came in time
     others = [f"coder.cli.{name}" for name in SUBCOMMANDS]
     shell = ["coder.policy.shell.judge", "coder.policy.shell.syntax", "coder.engine.commands.table"]
-    unused = ["coder.model.scripted", "coder.servers", "coder.texts.zh", "coder.terminal.start"]
+    unused = [
+        "coder.models.scripted",
+        "coder.ui.terminal",
+        "coder.ui.browser",
+        "coder.ui.acp",
+        "coder.texts.zh",
+    ]
     assert under(ours, [*others, *shell, *unused]) == []
 
 
@@ -250,14 +256,14 @@ def test_of_the_wires_only_the_one_in_use_is_loaded(project: Project, wire: str)
     with Chaos([{"text": "hi"}], wire=wire) as server:
         modules = loaded(project, "socket.connect", "--once", "hi", "--model", MODELS[wire], url=server.url)
         assert len(server.requests) == 1
-    found = {name.split(".")[3] for name in modules if name.startswith("coder.model.wires.")}
-    assert found - {"client", "parts"} == {"chat_completions" if wire == "chat" else wire}
+    found = {name.split(".")[3] for name in modules if name.startswith("coder.models.wires.")}
+    assert found - {"wire"} == {{"chat": "chat_completions", "messages": "messages_api"}.get(wire, wire)}
 
 
 def test_of_the_tools_only_the_declarations_are_loaded(at_first_request: list[str]) -> None:
     """The first request carries what each tool declares; what it works with waits for its first call."""
     declared = {tool.__module__ for tool in built_in_tools().values()}
-    shared = {"coder.tools", "coder.tools.base", "coder.tools.registry", "coder.tools.seen"}
+    shared = {"coder.tools", "coder.tools.tool", "coder.tools.registry", "coder.tools.seen"}
     assert set(under(at_first_request, ["coder.tools"])) == declared | shared
 
 

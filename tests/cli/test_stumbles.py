@@ -16,7 +16,7 @@ import pytest
 
 from coder.cli import SUBCOMMANDS
 from coder.protocol.events import CommandDone
-from coder.terminal.render.width import text_width
+from coder.ui.terminal.render.width import text_width
 from kit import ScriptedServer
 from kit.driving import Project, drive, of
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from coder.context.tokens import TokenCounter
+from coder.context.conversation import TokenCounter
 from kit import ScriptedServer
 from kit.driving import Project
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from cli_kit import run
 
-from coder.cli.tuning.tasks import TASKS
+from coder.addons.tune.tune_tasks import TASKS
 from coder.context.prompt import SHORT_ROLE
 from kit import ScriptedServer
 from kit.driving import Project

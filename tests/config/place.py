@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from coder.config.load import Loaded, load
-from coder.policy.decide import preset_gives
+from coder.policy.decide import preset_table
 
 
 class Place:
@@ -37,7 +37,7 @@ class Place:
         config_file: Path | None = None,
         trusted: bool = False,
     ) -> Loaded:
-        return load(self.cwd, self.home, environ or {}, flags or {}, config_file, preset_gives, trusted)
+        return load(self.cwd, self.home, environ or {}, flags or {}, config_file, preset_table, trusted)
 
     def ignored(self) -> list[str]:
         return [ignored.key for ignored in self.load().ignored]

@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from coder.config import ConfigError
-from coder.config.explain import all_keys
+from coder.config.errors import all_keys
 from coder.config.load import home_directory
 from coder.config.schema import Config, NetworkRules
-from coder.texts import Texts
+from coder.texts import Catalog
 from config.place import Place
 
 SPEC_TABLE = {
@@ -278,7 +278,7 @@ def test_the_sentence_is_there_in_chinese(place: Place) -> None:
     with pytest.raises(ConfigError) as caught:
         place.load()
     assert (
-        caught.value.text(Texts("zh"))
+        caught.value.text(Catalog("zh"))
         == ".coder/config.json:1: runtime.max_steps 的值是 0；可用：不小于 1 的整数。"
     )
 
@@ -455,7 +455,7 @@ def test_a_wrong_list_of_hosts_is_an_error_that_names_the_place(
     place.project({"sandbox": {"network": network}})
     with pytest.raises(ConfigError) as error:
         place.load()
-    assert told in Texts("en").of(error.value.phrase)
+    assert told in Catalog("en").of(error.value.phrase)
 
 
 def test_a_list_of_hosts_is_read(place: Place) -> None:

@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coder.config import ConfigError
-from coder.config.jsonc import decode
-from coder.config.jsonc_edit import without_member
-from coder.config.user_file import set_in_user_file, unset_in_user_file
+from coder.config.jsonc import decode, without_member
+from coder.config.save import set_in_user_file, unset_in_user_file
 
 HERE = ("mcp", "servers", "docs")
 ENTRY = {"command": "npx", "args": ["-y", "x"]}

@@ -6,11 +6,10 @@ import pytest
 from splintr import Tokenizer
 
 from coder.config import ConfigError, models
-from coder.config.address import check_address
 from coder.config.models import context_window_of, tokenizer_of, window_for
-from coder.config.provider import KNOWN, NoProvider, Provider, resolve_provider, wire_of
+from coder.config.providers import KNOWN, NoProvider, Provider, check_address, resolve_provider, wire_of
 from coder.config.schema import Config, ProviderSection, RuntimeSection
-from coder.texts import Texts
+from coder.texts import Catalog
 from config.place import Place
 
 
@@ -22,7 +21,7 @@ def test_no_provider_names_the_variables_and_the_demo() -> None:
     with pytest.raises(NoProvider) as caught:
         resolved({"PATH": "/bin", "OPENAI_API_KEY": " "})
     for lang in ("en", "zh"):
-        said = caught.value.text(Texts(lang))
+        said = caught.value.text(Catalog(lang))
         for name in ("CODER_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "CODER_BASE_URL", "coder demo"):
             assert name in said
         assert "http://127.0.0.1:11434/v1" in said

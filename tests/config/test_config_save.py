@@ -16,7 +16,7 @@ from coder.config import save
 from coder.config.files import ensure_directory
 from coder.config.jsonc import decode
 from coder.config.save import save_model
-from coder.texts import Texts
+from coder.texts import Catalog
 
 
 def saved(directory: Path, before: str, name: str = "new") -> str:
@@ -151,7 +151,7 @@ def test_a_directory_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / ".coder").write_text("", encoding="utf-8")
     problem = save_model(tmp_path, "new")
     assert str(problem) == "The model could not be saved to .coder/config.json: File exists."
-    assert "无法" in Texts("zh").of(problem or "")
+    assert "无法" in Catalog("zh").of(problem or "")
     assert "No such file" in str(save_model(tmp_path / "gone", "new"))
 
 

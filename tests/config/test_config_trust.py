@@ -11,8 +11,8 @@ import pytest
 from coder.config import ConfigError
 from coder.config.schema import PermissionSection
 from coder.config.trust import TrustStore, load_with_trust
-from coder.policy.decide import preset_gives
-from coder.texts import Texts
+from coder.policy.decide import preset_table
+from coder.texts import Catalog
 from config.place import Place, run_at_once
 
 # What the person has, what the project asks for, and whether that waits for trust
@@ -238,14 +238,14 @@ def test_a_file_that_the_person_named_is_trusted(place: Place) -> None:
 def test_the_line_says_key_and_reason_but_no_secret(place: Place) -> None:
     place.project({"provider": {"api_key": "sk-1"}, "mcp": {"servers": {"s": {"env": {"K": "sk-1"}}}}})
     loaded = place.load()
-    lines = [ignored.text(Texts("en")) for ignored in loaded.ignored]
+    lines = [ignored.text(Catalog("en")) for ignored in loaded.ignored]
     waits = "is ignored until you trust this folder"
     assert lines == [
         f".coder/config.json: provider.api_key {waits} (it would send data elsewhere).",
         f".coder/config.json: mcp.servers.s {waits} (it would start programs).",
     ]
     assert "sk-1" not in "".join(ignored.value for ignored in loaded.ignored)
-    assert "信任" in loaded.ignored[0].text(Texts("zh"))
+    assert "信任" in loaded.ignored[0].text(Catalog("zh"))
 
 
 def test_names_that_look_alike_on_the_screen_are_trusted_apart(place: Place) -> None:
@@ -332,7 +332,7 @@ for n in range(5):
 
 def test_loading_with_the_remembered_trust(place: Place) -> None:
     def now() -> tuple[str, str]:
-        loaded, status = load_with_trust(place.cwd, place.home, {}, {}, None, preset_gives)
+        loaded, status = load_with_trust(place.cwd, place.home, {}, {}, None, preset_table)
         return status, loaded.config.permission.preset
 
     assert now() == ("trusted", "balanced")

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from coder.config import installed
-from coder.config.installed import install_line
+from coder.config import distribution as installed
+from coder.config.distribution import install_line
 from coder.texts import PARTS, catalogue
 
 ROOT = Path(__file__).parents[2]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from coder.config.list_prices import _STEPS, _TABLE, list_price
 from coder.config.models import context_window_of
+from coder.config.prices import _STEPS, _TABLE, list_price
 from coder.config.schema import Price, price_of
 
 OPENAI = "https://api.openai.com/v1"

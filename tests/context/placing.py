@@ -6,9 +6,9 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from coder.context.skills import Skills
+from coder.extend.skills import Skills
 from coder.policy.workspace import DirectoryWorkspace
-from coder.tools.base import Limits, OutsideWorkspace, Tool, ToolContext, ToolResult
+from coder.tools.tool import Limits, OutsideWorkspace, Tool, ToolContext, ToolResult
 
 
 class Untold:

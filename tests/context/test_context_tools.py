@@ -6,8 +6,8 @@ import asyncio
 from typing import Any, Literal
 
 from coder.context.memory import Memory
-from coder.context.skills import Skills
 from coder.engine.agent import Agent
+from coder.extend.skills import Skills
 from coder.protocol.events import ApprovalRequested, CommandDone, TurnEnded
 from coder.protocol.ops import ApprovalReply
 from coder.tools.save_memory import SaveMemory

@@ -9,7 +9,7 @@ import pytest
 
 from coder.context.memory import MAX_FILE, Memory
 from coder.context.prompt import MAX_INSTRUCTIONS, project_instructions, read_instructions
-from coder.context.skills import MAX_INDEX
+from coder.extend.skills import MAX_INDEX
 from coder.protocol.events import Notice
 from kit.driving import Driver, Project, of, play
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from coder.context.ide.client import IdeClient
-from coder.context.ide.context import IdeContext
-from coder.context.ide.discovery import find_companions
+from coder.addons.ide.discovery import find_companions
+from coder.addons.ide.ide_client import IdeClient
+from coder.addons.ide.ide_context import IdeContext
 from kit.companion import FakeEditor
 
 QUICK = (0.01, 0.02)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coder.context.ide.context import (
+from coder.addons.ide.ide_context import (
     MAX_FILES,
     MAX_SELECTION,
     IdeContext,

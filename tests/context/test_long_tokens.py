@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from splintr import AnyTokenizer, Tokenizer
 
-from coder.context.tokens import TokenCounter
+from coder.context.conversation import TokenCounter
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from placing import Place
 
 from coder.context.memory import MAX_FACT, Memory, _bullets, _checked
-from coder.engine.commands.memory import memory_answer
+from coder.engine.commands.extensions import memory_answer
 from coder.policy.secrets.formats import secret_in
 from coder.tools.save_memory import NotSaved, SaveMemory
 

@@ -13,15 +13,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from placing import Place
 
-from coder.context.frontmatter import HeadFault, Node, read_header, read_simply, split
-from coder.context.frontmatter_yaml import read_with_yaml
-from coder.context.skills import MAX_BODY, Skills
-from coder.engine.commands.memory import skills_answer
+from coder.base.frontmatter import HeadFault, Node, read_header, read_simply, split
+from coder.base.frontmatter_yaml import read_with_yaml
+from coder.engine.commands.extensions import skills_answer
+from coder.extend.skills import MAX_BODY, Skills
 from coder.policy.workspace import DirectoryWorkspace
-from coder.texts import Texts
-from coder.tools.base import ToolResult
+from coder.texts import Catalog
 from coder.tools.read import Read
 from coder.tools.skill import Skill
+from coder.tools.tool import ToolResult
 
 
 @pytest.fixture
@@ -245,13 +245,13 @@ def test_the_person_sees_origins_and_faults_in_both_languages(place: Place) -> N
     assert "good" in english
     assert "[project]" in english
     assert "1 skill is broken" in english
-    assert "已损坏" in Texts("zh").of(skills_answer(place.skills()).text)
+    assert "已损坏" in Catalog("zh").of(skills_answer(place.skills()).text)
 
 
 def test_ordinary_skills_do_not_load_yaml(place: Place) -> None:
     place.skill(place.work / ".coder/skills", "plain", "Do this: when asked, and 'quoted' too")
     code = (
-        "import sys; from pathlib import Path; from coder.context.skills import Skills\n"
+        "import sys; from pathlib import Path; from coder.extend.skills import Skills\n"
         f"s = Skills(Path({str(place.work)!r}), Path({str(place.coder_home)!r}), None)\n"
         "print(s.index()); sys.exit(1 if 'yaml' in sys.modules else 0)"
     )

@@ -13,17 +13,16 @@ from typing import NamedTuple
 import msgspec
 import pytest
 
-from coder.batch.tasks import Task, check_task
-from coder.cli import OWN_OPTIONS, SUBCOMMANDS
-from coder.cli.args import main_parser
+from coder.addons.batch.task_file import Task, check_task
+from coder.cli import ADDON_COMMANDS, OWN_OPTIONS, SUBCOMMANDS
+from coder.cli.arguments import main_parser
 from coder.config.load import load
 from coder.config.schema import Config
 from coder.engine.commands.table import COMMANDS
-from coder.modes.catalogue import Catalogue
-from coder.modes.discover import places
-from coder.policy.decide import preset_gives
+from coder.extend.modes.discover import Catalogue, places
+from coder.policy.decide import preset_table
 from coder.protocol.ops import AnyOp
-from coder.terminal.local_commands import LOCAL
+from coder.ui.terminal.local_commands import LOCAL
 from kit import ScriptedServer
 from kit.driving import Project
 
@@ -97,7 +96,7 @@ def test_python_runs(project: Project, code: str) -> None:
 def test_settings_load(project: Project, text: str) -> None:
     project.write("config.json", text)
     loaded = load(
-        project.cwd, project.home / ".coder", {}, {}, project.cwd / "config.json", preset_gives, trusted=True
+        project.cwd, project.home / ".coder", {}, {}, project.cwd / "config.json", preset_table, trusted=True
     )
     assert loaded.config != Config()
 
@@ -153,7 +152,9 @@ def test_commands_are_commands(line: str) -> None:
         return
     arguments = words[words.index("coder") + 1 :]
     if arguments[1:] and arguments[0] in OWN_OPTIONS:
-        import_module(f"coder.cli.{arguments[0]}").parser(arguments[1:]).parse_args(arguments[1:])
+        import_module(ADDON_COMMANDS.get(arguments[0]) or f"coder.cli.{arguments[0]}").parser(
+            arguments[1:]
+        ).parse_args(arguments[1:])
         return
     chosen, unknown = main_parser().parse_known_args(arguments)
     if chosen.words and chosen.words[0] in SUBCOMMANDS:

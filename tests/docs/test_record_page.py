@@ -8,9 +8,9 @@ from pathlib import Path
 
 import msgspec
 
+from coder.history.sinks import encode
 from coder.protocol.entries import NAMES, TurnStart
 from coder.protocol.history import HistoryEvent
-from coder.record.files import encode
 
 DOCS = Path(__file__).parents[2] / "docs"
 TEXT = (DOCS / "record.md").read_text(encoding="utf-8")

@@ -217,7 +217,9 @@ def test_nobody_is_asked_about_what_cannot_be_done(project: Project) -> None:
     assert (project.cwd / "notes.txt").read_text(encoding="utf-8") == "unread\n"
 
 
-def test_what_was_left_of_a_change_is_told_numbered_as_it_is_and_kept_in_the_ledger(project: Project) -> None:
+def test_what_was_left_of_a_change_is_told_numbered_as_it_is_and_kept_in_the_action_log(
+    project: Project,
+) -> None:
     project.write("a.txt", "".join(f"line {n}\n" for n in range(1, 31)))
     changed = "".join({3: "a\nb\n", 28: "last\nend\n"}.get(n, f"line {n}\n") for n in range(1, 31))
     read = {"name": "read", "arguments": {"path": "a.txt"}}
@@ -233,15 +235,17 @@ def test_what_was_left_of_a_change_is_told_numbered_as_it_is_and_kept_in_the_led
         driver = Driver(project, url, can_ask=True)
         driver.start()
         await driver.send("go", answer)
-        ledger = driver.engine.agent.session.ledger.whole_text()
+        action_log = driver.engine.agent.session.action_log.whole_text()
         await driver.close()
-        return ledger
+        return action_log
 
     with ScriptedServer([{"calls": [read, write]}, {"text": "done"}]) as server:
-        ledger = asyncio.run(scenario(server.url))
+        action_log = asyncio.run(scenario(server.url))
     told = server.chats[1]["messages"][-1]["content"]
     assert "@@ -25,6 +25,7 @@" in told
-    assert "- of write: Hunk 1 of 2 (a.txt @@ -1,6 +1,7 @@) was refused by the person: three stays" in ledger
+    assert (
+        "- of write: Hunk 1 of 2 (a.txt @@ -1,6 +1,7 @@) was refused by the person: three stays" in action_log
+    )
 
 
 def test_the_preset_auto_edit_asks_before_it_remembers(project: Project) -> None:

@@ -228,7 +228,7 @@ def test_a_cancel_keeps_what_was_printed(project: Project) -> None:
 
 def test_the_last_words_of_a_command_are_kept_too(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     # It ends by itself: how soon it gets to that is the machine's affair.
-    monkeypatch.setattr("coder.process.child._TERM_GRACE", 30)
+    monkeypatch.setattr("coder.base.process.child._TERM_GRACE", 30)
     project.configure(sandbox={"mode": "off"})
     line = "trap 'echo bye; exit' TERM; echo up; for n in $(seq 3000); do sleep 0.01; done"
     cancelled(project, [{"calls": [bash(line)]}])

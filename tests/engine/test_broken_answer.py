@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 
 from coder import run_agent
-from coder.model.base import Completed, ReasoningDelta, Restarted, TextDelta
-from coder.model.retry import RetryingModel
-from coder.model.scripted import Recorded, ScriptedServer, Turn, events, http_head
-from coder.model.wires.chat_completions import ChatCompletions
+from coder.models.model import Completed, ReasoningDelta, Restarted, TextDelta
+from coder.models.retry import RetryingModel
+from coder.models.scripted import Recorded, ScriptedServer, Turn, events, http_head
+from coder.models.wires.chat_completions import ChatCompletions
 from coder.protocol.events import AnyEvent, Content, ContentRestarted, Notice, TurnEnded
-from coder.terminal.render.plain import PlainRenderer
-from coder.terminal.render.theme import Theme
-from coder.terminal.render.transcript import Transcript
-from coder.terminal.render.width import Line
-from coder.terminal.state import PromptState, apply_event, input_sent
-from coder.texts import Texts
+from coder.texts import Catalog
+from coder.ui.terminal.render.plain import PlainRenderer
+from coder.ui.terminal.render.theme import Theme
+from coder.ui.terminal.render.transcript import Transcript
+from coder.ui.terminal.render.width import Line
+from coder.ui.terminal.screen_state import PromptState, apply_event, input_sent
 from kit import Chaos, collect, text_of
 from kit.driving import Driver, Project, drive, of
 
@@ -37,7 +37,7 @@ def driven(project: Project, *script: dict[str, Any]) -> Driver:
 
 def rows(seen: Sequence[AnyEvent]) -> list[Line]:
     """What a terminal shows, drawn after every event."""
-    transcript = Transcript(Texts("en"), lambda: 80)
+    transcript = Transcript(Catalog("en"), lambda: 80)
     out: list[Line] = []
     for event in seen:
         transcript.handle(event)
@@ -68,7 +68,7 @@ class Terminal(io.StringIO):
 def test_code_stays_code_as_plain_lines(project: Project) -> None:
     broken = driven(project, {**WHOLE, "fault": "cut_text"}, WHOLE).seen
     out = Terminal()
-    renderer = PlainRenderer(out, None, Texts("en"), Theme("none"))
+    renderer = PlainRenderer(out, None, Catalog("en"), Theme("none"))
     for event in broken:
         renderer.handle(event)
     assert CODE.rstrip() in out.getvalue()

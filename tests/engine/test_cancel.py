@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from coder.history.log import read_log
+from coder.history.replay import replay
 from coder.protocol.events import AnyEvent, Content, Thought, ToolCallChanged, ToolOutput, TurnEnded
 from coder.protocol.ops import Cancel
-from coder.record.log import read_log
-from coder.record.replay import replay
 from kit import ScriptedServer
 from kit.calls import bash
 from kit.driving import Driver, Project, left_running, of, processes

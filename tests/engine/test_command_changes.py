@@ -1,13 +1,13 @@
-"""Files that commands changed are part of what a turn did: in its end, the ledger and a file's history."""
+"""Files that commands changed are in the turn's end, the action log and a file's history."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from coder.context.ledger import Ledger
+from coder.context.action_log import ActionLog
+from coder.history.log import read_log
 from coder.protocol.events import ToolCallChanged
-from coder.record.log import read_log
-from coder.view.records import Outline
+from coder.ui.browser.records import Outline
 from kit.calls import bash, call, write
 from kit.driving import Driver, Project, of, play
 
@@ -22,8 +22,8 @@ def verification(project: Project) -> dict[str, Any]:
     return found
 
 
-def ledger(project: Project) -> Ledger:
-    found = Ledger()
+def action_log(project: Project) -> ActionLog:
+    found = ActionLog()
     for event in read_log(project.logs()[0]):
         found.take(event)
     return found
@@ -36,7 +36,7 @@ def test_a_file_changed_by_a_command_alone_is_named(project: Project) -> None:
     assert seen["meta"]["changed"] == ["kept.txt", "sub", "sub/new.txt"]
     assert verification(project)["changed_since"] == ["kept.txt", "sub", "sub/new.txt"]
     assert verification(project)["status"] == "not_run"
-    assert list(ledger(project).changed) == ["kept.txt", "sub", "sub/new.txt"]
+    assert list(action_log(project).changed) == ["kept.txt", "sub", "sub/new.txt"]
     outline = Outline(project.logs()[0])
     outline.read_on()
     assert outline.files["sub/new.txt"] == [1]
@@ -66,14 +66,14 @@ def test_a_subagents_commands_count_for_the_parents_turn(project: Project) -> No
     ]
     play(project, script, ["go"], mode="yolo")
     assert verification(project)["changed_since"] == ["by_child.txt"]
-    assert list(ledger(project).changed) == ["by_child.txt"]
+    assert list(action_log(project).changed) == ["by_child.txt"]
 
 
-def test_the_ledger_knows_that_a_job_has_ended(project: Project) -> None:
+def test_the_action_log_knows_that_a_job_has_ended(project: Project) -> None:
     played(project, bash("sleep 60", background=True))
-    found = ledger(project)
+    found = action_log(project)
     assert found.commands == {"sleep 60": "background job, stopped by the session"}
-    running = Ledger()
+    running = ActionLog()
     for event in read_log(project.logs()[0]):
         if event.type != "job":
             running.take(event)
@@ -95,15 +95,15 @@ def test_the_places_that_commands_may_write_are_listed_with_and(project: Project
     assert "file tools too) and /var/cache/x; the rest" in told
 
 
-def test_the_ledger_has_the_end_of_what_a_failing_command_printed(project: Project) -> None:
+def test_the_action_log_has_the_end_of_what_a_failing_command_printed(project: Project) -> None:
     line = "seq 200; echo ======== ERRORS ========; echo 1 error in 0.3s; exit 2"
     played(project, bash(line))
-    (outcome,) = ledger(project).commands.values()
+    (outcome,) = action_log(project).commands.values()
     assert outcome.startswith("exit 2: …")
     assert outcome.endswith("200 ERRORS 1 error in 0.3s")
 
 
-def test_the_ledger_leaves_out_what_a_subagent_could_not_do(project: Project) -> None:
+def test_the_action_log_leaves_out_what_a_subagent_could_not_do(project: Project) -> None:
     script: list[Any] = [
         {"calls": [call("task", agent="explore", objective="look")]},
         {"calls": [call("edit", path="a", old_string="1", new_string="2"), bash("touch x")]},
@@ -111,11 +111,11 @@ def test_the_ledger_leaves_out_what_a_subagent_could_not_do(project: Project) ->
         {"text": "done"},
     ]
     play(project, script, ["go"], mode="yolo", preset="yolo")
-    found = ledger(project)
+    found = action_log(project)
     assert (found.failures, found.commands) == ({}, {})
 
 
-def test_the_ledger_has_no_list_that_another_has_replaced(project: Project) -> None:
+def test_the_action_log_has_no_list_that_another_has_replaced(project: Project) -> None:
     inputs = ["1. read it 2. mend it", "Now say in a few words how long that took."]
     play(project, [{"text": "a"}, {"text": "b"}], inputs)
-    assert ledger(project).todos == []
+    assert action_log(project).todos == []

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coder.context.compaction import cut_point
+from coder.history.log import read_log
+from coder.history.replay import replay
 from coder.protocol.events import ChatCompressed, CommandDone, Notice, TurnEnded
 from coder.protocol.messages import Message, tool_call, tool_message
-from coder.record.log import read_log
-from coder.record.replay import replay
 from kit.driving import Project, of, play
 
 LONG = " ".join(f"w{n}" for n in range(900))  # about 2,000 tokens, no two alike

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from coder.context.ledger import Ledger
+from coder.context.action_log import ActionLog
 from coder.engine.continuation import announces
-from coder.engine.loops import LoopWatch
 from coder.engine.routing import rule
+from coder.engine.turn_state import LoopWatch
+from coder.history.log import read_log
 from coder.protocol.events import ApprovalRequested, Failed, LoopDetected, Notice, TurnEnded
 from coder.protocol.ops import ApprovalReply
-from coder.record.log import read_log
 from kit import ScriptedServer
 from kit.driving import Driver, Project, of, play
 
@@ -251,7 +251,7 @@ class TestBudget:
         assert any("USD of the budget" in e.text for e in of(driver.seen, Notice))
 
 
-def test_the_ledger_is_the_record_s(project: Project) -> None:
+def test_the_action_log_is_the_record_s(project: Project) -> None:
     project.write("a.py", "x = 1\n")
     script = [
         {
@@ -265,17 +265,17 @@ def test_the_ledger_is_the_record_s(project: Project) -> None:
         {"text": "ok"},
     ]
     driver = play(project, script, ["go"], mode="yolo")
-    again = Ledger()
+    again = ActionLog()
     for event in read_log(project.logs()[0]):
         again.take(event)
     text = again.whole_text()
-    assert driver.engine.agent.session.ledger.whole_text() == text
+    assert driver.engine.agent.session.action_log.whole_text() == text
     assert "Files changed (1)\n- a.py" in text
     assert "exit 3 → exit 3" in text
     assert "missing" in text
 
 
-def test_the_ledger_survives_a_summary_that_says_nothing(project: Project) -> None:
+def test_the_action_log_survives_a_summary_that_says_nothing(project: Project) -> None:
     project.configure(runtime={"context_window": 9000}, workflow={"require_todo_for_complex": False})
     project.write("precious.py", "x = 1\n")
     long = " ".join(f"w{n}" for n in range(1300))
@@ -317,4 +317,4 @@ def test_what_was_spent_is_known_after_a_resume(project: Project) -> None:
     usage = {"prompt_tokens": 1000, "completion_tokens": 0, "total_tokens": 1000}
     first = play(project, [{"text": "a", "usage": usage}], ["go"])
     again = play(project, [], ["/budget"], resume=first.engine.agent.session.id)
-    assert again.engine.agent.session.budget.spent == pytest.approx(0.01)
+    assert again.engine.agent.session.meter.budget.spent == pytest.approx(0.01)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from coder.engine.modes import enable_modes
+from coder.engine.custom_modes import enable_modes
 from coder.protocol.events import CommandDone, TurnEnded
 from coder.protocol.modes import (
     CustomModesListed,

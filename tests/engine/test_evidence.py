@@ -9,18 +9,11 @@ from typing import Any
 import pytest
 
 from coder.protocol.entries import CheckRun
-from coder.protocol.events import (
-    CommandDone,
-    Evidence,
-    Notice,
-    ToolCallChanged,
-    TurnEnded,
-    VerifyChanged,
-)
+from coder.protocol.events import CommandDone, Evidence, Notice, ToolCallChanged, TurnEnded, VerifyChanged
 from coder.protocol.evidence import outcome
-from coder.terminal.render.plain import PlainRenderer
-from coder.terminal.render.theme import Theme
-from coder.texts import Texts
+from coder.texts import Catalog
+from coder.ui.terminal.render.plain import PlainRenderer
+from coder.ui.terminal.render.theme import Theme
 from kit import ScriptedServer
 from kit.calls import bash_step, step
 from kit.driving import Driver, Project, drive, of, play
@@ -276,5 +269,5 @@ def test_what_was_taken_back_is_no_longer_told_of(checks: Project) -> None:
 )
 def test_the_terminal_shows_one_row_with_a_mark(evidence: Evidence, mark: str) -> None:
     out = io.StringIO()
-    PlainRenderer(out, None, Texts("en"), Theme("none")).handle(Notice("said", evidence=evidence))
+    PlainRenderer(out, None, Catalog("en"), Theme("none")).handle(Notice("said", evidence=evidence))
     assert out.getvalue() == f"{mark} said\n"

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from coder.history.store import SessionStore
 from coder.protocol.history import HistoryEvent
-from coder.record.store import SessionStore
 from kit import ScriptedServer
 from kit.driving import Driver, Project
 

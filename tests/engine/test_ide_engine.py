@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from coder.context.ide.context import CHANGES, FULL
+from coder.addons.ide.ide_context import CHANGES, FULL
 from coder.protocol.events import CommandDone, TurnEnded
 from kit import Chaos, ScriptedServer
 from kit.companion import TOKEN, FakeEditor

@@ -297,7 +297,7 @@ def test_a_server_that_refuses_images_is_asked_again_without(ready: Project, wir
 
 
 def test_more_images_than_a_request_holds(ready: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    from coder.engine import images
+    from coder.engine import session_images as images
 
     monkeypatch.setattr(images, "_REQUEST_BYTES", 4 * len(DATA))
     shots = [ready.write(f"{at}.png", png(seed=at)).name for at in range(9)]

@@ -1,5 +1,5 @@
 """Background jobs: started, looked at, awaited and stopped by the model, shown to the person, ended with the
-session, on every rung of the sandbox."""
+session, on every backend of the sandbox."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from coder.process.background import Job
+from coder.base.process.jobs import Job
 from coder.protocol.events import (
     AnyEvent,
     ApprovalRequested,
@@ -40,7 +40,7 @@ PRINTED = "until [ -e d/printed ]; do sleep 0.02; done"
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A job that is being started is looked at until it ends, however slow the machine is."""
-    monkeypatch.setattr("coder.tools.shell.background._FIRST_LOOK", 60)
+    monkeypatch.setattr("coder.tools.shell._FIRST_LOOK", 60)
 
 
 def until(condition: Callable[[], bool]) -> None:

@@ -1,4 +1,4 @@
-"""Hundreds of steps in a small window: never over it, no orphan pair, the ledger complete."""
+"""Hundreds of steps in a small window: never over it, no orphan pair, the action log complete."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from coder.context.conversation import Conversation
-from coder.context.ledger import Ledger
-from coder.context.tokens import TokenCounter
+from coder.context.action_log import ActionLog
+from coder.context.conversation import Conversation, TokenCounter
+from coder.history.log import read_log
 from coder.protocol.events import ChatCompressed, TurnEnded
 from coder.protocol.messages import Message, ToolSpec
-from coder.record.log import read_log
 from kit import ScriptedServer
 from kit.driving import Project, drive, of
 
@@ -62,14 +61,14 @@ def test_hundreds_of_steps(project: Project) -> None:
     for chat in chats:
         assert prompt_tokens(counter, chat) <= WINDOW
         assert_pairs(chat["messages"])
-    ledger = Ledger()
+    action_log = ActionLog()
     for event in read_log(project.logs()[0]):
-        ledger.take(event)
-    whole = ledger.whole_text()
-    assert driver.engine.agent.session.ledger.whole_text() == whole
+        action_log.take(event)
+    whole = action_log.whole_text()
+    assert driver.engine.agent.session.action_log.whole_text() == whole
     assert all(f"f{n}.txt" in whole for n in range(50))
     assert all(f"echo {n}; exit {n % 2} → exit {n % 2}" in whole for n in range(240) if n % STEPS % 3 == 1)
-    assert len(ledger.failures) == sum(n % STEPS % 3 == 2 for n in range(TURNS * STEPS))
+    assert len(action_log.failures) == sum(n % STEPS % 3 == 2 for n in range(TURNS * STEPS))
 
 
 def prompt_tokens(counter: TokenCounter, chat: dict[str, Any]) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from coder.engine.guards import LOOP_NOTE
-from coder.engine.loops import LoopWatch
+from coder.engine.turn_state import LoopWatch
 from coder.protocol.events import ApprovalRequested, CommandDone, Failed, LoopDetected, TurnEnded
 from coder.protocol.ops import ApprovalReply
 from kit import ScriptedServer

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from coder.config.provider import other_provider, resolve_provider
+from coder.config.providers import other_provider, resolve_provider
 from coder.config.schema import Config, ProviderSection
 from coder.protocol.events import CommandDone
 from kit import Chaos, Recorded, ScriptedServer

@@ -9,14 +9,13 @@ from typing import Any
 
 import pytest
 
-from coder.cli.once import JsonOutput, StreamJsonOutput
-from coder.engine.redact import SessionSecrets
-from coder.protocol.events import AnyEvent, ApprovalRequested, Notice
-from coder.protocol.in_words import in_words
-from coder.terminal.render.plain import PlainRenderer
-from coder.terminal.render.theme import Theme
-from coder.texts import Joined, Phrase, Texts
-from coder.tools.base import failed
+from coder.engine.redactor import SessionSecrets
+from coder.protocol.events import AnyEvent, ApprovalRequested, Notice, in_words
+from coder.texts import Catalog, JoinedText, Text
+from coder.tools.tool import failed
+from coder.ui.once import JsonOutput, StreamJsonOutput
+from coder.ui.terminal.render.plain import PlainRenderer
+from coder.ui.terminal.render.theme import Theme
 from kit.calls import call
 from kit.driving import Project, play
 
@@ -38,7 +37,7 @@ def told(project: Project) -> list[AnyEvent]:
 
 def shown(events: list[AnyEvent], lang: str) -> str:
     out = io.StringIO()
-    view = PlainRenderer(out, None, Texts(lang), Theme("none"))
+    view = PlainRenderer(out, None, Catalog(lang), Theme("none"))
     for event in events:
         view.handle(event)
     return out.getvalue()
@@ -47,7 +46,7 @@ def shown(events: list[AnyEvent], lang: str) -> str:
 def test_two_readers_of_one_engine_have_each_their_language(told: list[AnyEvent]) -> None:
     english, chinese = shown(told, "en"), shown(told, "zh")
     assert CHINESE.findall(english) == []
-    say_en, say_zh = Texts("en").say, Texts("zh").say
+    say_en, say_zh = Catalog("en").say, Catalog("zh").say
     for key in (
         "approval.nobody_short",
         "help.undo",
@@ -64,7 +63,7 @@ def test_two_readers_of_one_engine_have_each_their_language(told: list[AnyEvent]
 def test_programs_read_strings_in_the_language_of_the_run(
     told: list[AnyEvent], lang: str, expected: bool, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    texts = Texts(lang)
+    texts = Catalog(lang)
     whole, stream = JsonOutput(texts), StreamJsonOutput(texts)
     for event in told:
         whole.show(event)
@@ -82,19 +81,19 @@ def test_the_record_is_english_whatever_the_language(project: Project, told: lis
 
 
 def test_whole_events_in_words() -> None:
-    reasons: list[Any] = ["as it is", Phrase("approval.refused")]
+    reasons: list[Any] = ["as it is", Text("approval.refused")]
     event = ApprovalRequested("1", "2", "bash", "rm x", "command", reasons, can_always=False)
-    assert in_words(event, Texts("zh")).reasons == ["as it is", Texts("zh").say("approval.refused")]
+    assert in_words(event, Catalog("zh")).reasons == ["as it is", Catalog("zh").say("approval.refused")]
     notice = Notice("as it is")
-    assert in_words(notice, Texts("zh")) is notice
+    assert in_words(notice, Catalog("zh")) is notice
 
 
 def test_a_secret_is_kept_out_of_every_language(project: Project) -> None:
     """Also inside a phrase that is a part of another, and where only the whole sentence shows it."""
     secrets = SessionSecrets(project.home, ["hunter2"], on=False)
-    inner = Phrase("servers.failed", why=Phrase("model.current", model="hunter2"))
-    for summary in (Joined(["a ", inner]), "say hunter2", Joined(["hun", "ter2"], "")):
+    inner = Text("servers.failed", why=Text("model.current", model="hunter2"))
+    for summary in (JoinedText(["a ", inner]), "say hunter2", JoinedText(["hun", "ter2"], "")):
         result = secrets.hidden(failed("no", summary))
         for lang in ("en", "zh"):
-            assert "hunter2" not in Texts(lang).of(result.said)
-            assert "provider key" in Texts(lang).of(result.said)
+            assert "hunter2" not in Catalog(lang).of(result.said)
+            assert "provider key" in Catalog(lang).of(result.said)

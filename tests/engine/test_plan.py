@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coder.engine.plan import first_todos, is_complex, without_pastes
+from coder.engine.complex_tasks import first_todos, is_complex, without_pastes
 
 
 @pytest.mark.parametrize(

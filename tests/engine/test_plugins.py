@@ -85,7 +85,7 @@ HOSTILE = """
 import sys
 import coder
 from coder.protocol.messages import FunctionSpec, ToolSpec
-from coder.tools.base import Tool
+from coder.tools.tool import Tool
 
 class Named(Tool):
     def __init__(self, name, **parameters):
@@ -189,7 +189,7 @@ def test_a_package_that_hangs_is_named_and_can_be_left(project: Project) -> None
 
 
 PROVIDER = """
-from coder.model.base import CallReady, Completed, TextDelta
+from coder.models.model import CallReady, Completed, TextDelta
 from coder.protocol.messages import tool_call
 
 class Parrot:

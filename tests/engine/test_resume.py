@@ -111,7 +111,7 @@ def test_steps_and_tokens_of_the_turn_go_on_counting(project: Project) -> None:
     (ended,) = of(driver.seen, TurnEnded)
     assert ended.steps == 4
     assert ended.usage.prompt == 40
-    assert driver.engine.agent.session.usage.prompt == 40
+    assert driver.engine.agent.session.meter.usage.prompt == 40
     steps = [e["step"] for e in project.of_type("assistant")]
     assert steps == [0, 1, 2, 3]
     assert project.of_type("turn_end")[0]["meta"]["step_count"] == 4
@@ -151,7 +151,7 @@ def test_what_a_session_was_comes_back(project: Project) -> None:
     assert "two" in todos.text
     assert old.id in status.text
     assert session.log.turn == 3
-    assert session.usage.total == old.usage.total + 12
+    assert session.meter.usage.total == old.meter.usage.total + 12
     check_conversation(request["messages"])
     assert any("remembered" in m["content"] for m in request["messages"])
     assert [m["content"] for m in request["messages"] if m["role"] == "assistant"] == [
@@ -171,7 +171,7 @@ def test_an_interrupted_turn_s_tokens_are_not_lost(project: Project) -> None:
         cut = len(kinds) - 1 - kinds[::-1].index("observation")
         log.write_bytes(b"".join(lines[: cut + 1]))  # killed after the third step
         again = drive(project, server.url, ["/status"], resume=first.engine.agent.session.id)
-    assert again.engine.agent.session.usage.prompt == 30
+    assert again.engine.agent.session.meter.usage.prompt == 30
     assert project.of_type("turn_end")[-1]["meta"]["step_count"] == 3
 
 
@@ -255,14 +255,13 @@ def test_a_session_that_another_process_has_open_is_not_taken(project: Project) 
 
 def test_after_a_full_disk_the_next_turn_is_valid(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """The answer of a call could not be recorded: it is not left open in the conversation either."""
-    from coder.record.files import RecordError
-    from coder.record.sinks import JsonlHistorySink
+    from coder.history.sinks import HistoryError, JsonlHistorySink
 
     append = JsonlHistorySink.append
 
     def full(self: JsonlHistorySink, event: Any) -> None:
         if event.type == "observation" and event.turn == 1:
-            raise RecordError("record.full")
+            raise HistoryError("record.full")
         append(self, event)
 
     monkeypatch.setattr(JsonlHistorySink, "append", full)

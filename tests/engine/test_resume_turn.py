@@ -99,7 +99,7 @@ def test_the_cost_of_the_turn_is_all_of_it(project: Project) -> None:
     assert len(requests) == 3
     (ended,) = project.of_type("turn_end")
     assert ended["meta"]["cost_usd"] == sum(requests)
-    assert driver.engine.agent.session.budget.spent == sum(requests)
+    assert driver.engine.agent.session.meter.budget.spent == sum(requests)
 
 
 def test_an_interrupted_turn_ends_with_its_cost(project: Project) -> None:

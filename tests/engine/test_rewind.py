@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from coder.history.rewound import current_log, earlier_messages
 from coder.protocol.events import CommandDone, SessionStarted, TodosChanged
-from coder.record.rewound import current_log, earlier_messages
 from kit.calls import bash, call, edit, write
 from kit.driving import Driver, Project, of, play
 from kit.prefix import split
@@ -86,8 +86,8 @@ def test_a_rewound_session_resumes_rewound(project: Project, killed: bool) -> No
     (started,) = of(again.seen, SessionStarted)
     assert [turn.text for turn in started.recent] == ["make a"]
     assert again.engine.agent.session.log.turn == 3
-    assert "b.txt" not in live.ledger.whole_text()
-    assert "b.txt" not in again.engine.agent.session.ledger.whole_text()
+    assert "b.txt" not in live.action_log.whole_text()
+    assert "b.txt" not in again.engine.agent.session.action_log.whole_text()
 
 
 def test_what_was_rewound_is_shown_exported_and_counted(project: Project) -> None:
@@ -103,7 +103,7 @@ def test_what_was_rewound_is_shown_exported_and_counted(project: Project) -> Non
         assert "took the conversation back to before turn 1" in page
     again = go(project, [{"text": "ok"}], ["hi"], resume=session)
     total = sum(e["meta"]["tokens"]["total"] for e in project.events() if e["type"] == "assistant")
-    assert again.engine.agent.session.usage.total == total  # what was spent stays spent
+    assert again.engine.agent.session.meter.usage.total == total  # what was spent stays spent
     assert [event.content for event in current_log(project.logs()[0]) if event.type == "turn_start"] == ["hi"]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from coder.policy.scratch import scratch_of
+from coder.policy.workspace import scratch_of
 from coder.protocol.events import TurnEnded, VerifyChanged
 from kit.calls import bash_step, step
 from kit.driving import Driver, Project, of, play
@@ -44,7 +44,7 @@ def test_commands_and_file_tools_share_it(project: Project, sandbox: str) -> Non
     system = driver.chats[0]["messages"][0]["content"]
     assert system.count(scratch) == 1
     # `go build -o /tmp/tool` works there, and the person would look for it in vain
-    assert ("/tmp their own, which the person does not see" in system) is (sandbox == "auto")
+    assert ("/tmp is private" in system) is (sandbox == "auto")
     assert of(driver.seen, VerifyChanged) == []  # nothing of the project was changed
     assert of(driver.seen, TurnEnded)[0].verification.status == "not_run"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import coder
-from coder.model.base import Chunk, Completed, ModelRequest, TextDelta
+from coder.models.model import Chunk, Completed, ModelRequest, TextDelta
 from coder.protocol.events import ApprovalRequested
 from coder.protocol.history import HistoryEvent
 from kit import ScriptedServer

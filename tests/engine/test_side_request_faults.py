@@ -11,11 +11,11 @@ import pytest
 
 from coder.context.compaction import INSTRUCTION
 from coder.engine import continuation, routing
-from coder.model import retry
+from coder.history.log import read_log
+from coder.history.replay import replay
+from coder.models import retry
 from coder.protocol.events import ChatCompressed, Failed, Notice, TurnEnded
 from coder.protocol.ops import Cancel, UserInput
-from coder.record.log import read_log
-from coder.record.replay import replay
 from kit import Chaos
 from kit.driving import Driver, Project, drive, of
 from kit.validity import check_conversation
@@ -138,7 +138,7 @@ def test_in_the_middle_of_a_summary(project: Project, fault: str, forever: bool)
         assert [m["content"] for m in messages].count(LONG) == 2
     else:
         assert GOOD["summary"] in messages[1]["content"]
-        assert "seen.txt" in messages[1]["content"]  # the ledger
+        assert "seen.txt" in messages[1]["content"]  # the action log
 
 
 @pytest.mark.parametrize("forever", [False, True], ids=["once", "forever"])

@@ -6,11 +6,11 @@ import asyncio
 from itertools import count
 from typing import Any
 
+from coder.history.log import read_log
+from coder.history.replay import replay
+from coder.history.turn_so_far import NewestTurn
 from coder.protocol.events import AnyEvent, CommandDone, Finished, InputDone, Steered, TurnEnded
 from coder.protocol.ops import Cancel, Query, SetOperatingMode, Steer
-from coder.record.log import read_log
-from coder.record.replay import replay
-from coder.record.turn_so_far import NewestTurn
 from kit import ScriptedServer
 from kit.calls import bash
 from kit.driving import Driver, Project, during_a_call, of

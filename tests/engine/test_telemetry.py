@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from coder.config.installed import install_line
-from coder.engine.telemetry import Telemetry, endpoint_of, telemetry_for
+from coder.addons.telemetry.spans import Telemetry, endpoint_of, telemetry_for
+from coder.config.distribution import install_line
 from kit import ScriptedServer
 from kit.calls import call
 from kit.driving import Project

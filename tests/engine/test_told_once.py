@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from coder.engine.git_state import GitState
-from coder.policy.scratch import scratch_of
 from coder.policy.shell import judge as shell
 from coder.policy.shell.verdict import ShellVerdict
+from coder.policy.workspace import scratch_of
 from coder.protocol.events import Notice
 from kit.driving import Project, of, play
 from kit.wire import by_place, grows, main_chats, words

@@ -241,7 +241,7 @@ class TestComplexTasks:
         for (told,) in (of(driver.seen, CommandDone), of(resumed.seen, CommandDone)):
             assert text not in told.text
         session = driver.engine.agent.session
-        assert text not in session.ledger.whole_text()
+        assert text not in session.action_log.whole_text()
         shown = project.coder("show", session.id, env={"COLUMNS": "500"}).stdout
         assert shown.count(text) == 1
 
@@ -305,7 +305,7 @@ def test_events_of_two_inputs_do_not_mix(project: Project) -> None:
         assert asyncio.run(scenario(server.url)) == ["first", "second"]
 
 
-@pytest.mark.parametrize("where", ["understood", "ruling"])
+@pytest.mark.parametrize("where", ["resolve_call", "decision"])
 def test_a_fault_of_ours_in_one_call_is_that_call_s_result(
     project: Project, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
@@ -314,13 +314,13 @@ def test_a_fault_of_ours_in_one_call_is_that_call_s_result(
     def broken(*_args: object, **_options: object) -> object:
         raise ZeroDivisionError("of ours")
 
-    if where == "understood":
-        monkeypatch.setattr("coder.tools.calls.resolve.understood", broken)
+    if where == "resolve_call":
+        monkeypatch.setattr("coder.tools.calls.resolve.resolve_call", broken)
     else:
         monkeypatch.setattr("coder.policy.shell.judge.judge", broken)
     faulty = {
-        "understood": call("cat_file", "c2", file="a.txt"),
-        "ruling": call("bash", "c2", command="ls"),
+        "resolve_call": call("cat_file", "c2", file="a.txt"),
+        "decision": call("bash", "c2", command="ls"),
     }[where]
     project.write("a.txt", "text of a\n")
     calls = [call("read", "c1", path="a.txt"), faulty, call("read", "c3", path="a.txt")]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from coder.history.sinks import HistoryError, JsonlHistorySink, LegacyXmlSink
 from coder.protocol.events import (
     AnyEvent,
     ApprovalRequested,
@@ -19,8 +20,6 @@ from coder.protocol.events import (
 )
 from coder.protocol.history import HistoryEvent
 from coder.protocol.ops import ApprovalReply, Cancel, UserInput
-from coder.record.files import RecordError
-from coder.record.sinks import JsonlHistorySink, LegacyXmlSink
 from kit import ScriptedServer
 from kit.calls import bash, read
 from kit.driving import Driver, Project, left_running, of, play
@@ -95,7 +94,7 @@ def test_no_orphan_call_after_the_record_failed(
         if event.type == "observation":
             seen += 1
             if good_before < seen <= good_before + 3:
-                raise RecordError("record.full")
+                raise HistoryError("record.full")
         real(self, event)
 
     monkeypatch.setattr(JsonlHistorySink, "append", full_disk_for_a_while)

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from coder.history.log import read_log
+from coder.history.replay import replay
 from coder.protocol.events import ChatCompressed, CommandDone, Failed, InputDone, TurnEnded
 from coder.protocol.ops import UserInput
-from coder.record.log import read_log
-from coder.record.replay import replay
 from kit import Chaos
 from kit.calls import read
 from kit.driving import Driver, Project, of, play

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import pytest
 
-from coder.engine.verify.run import WHITELIST, choose
+from coder.engine.verify.attempts import WHITELIST, choose
 from coder.policy.verification import is_verification
 from coder.protocol.events import ApprovalRequested, Notice, TurnEnded, Verification, VerifyChanged
 from coder.protocol.ops import ApprovalReply

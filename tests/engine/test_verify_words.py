@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from coder.engine.verify.words import asked_for, named, refused
+from coder.engine.verify.choice import asked_for, named, refused
 
 ASKED = [
     "please verify",

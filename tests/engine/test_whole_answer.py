@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coder import run_agent
-from coder.engine.joining import Joiner
+from coder.engine.join_answers import Joiner
 from coder.protocol.events import Content, Failed, Notice, Thought, TurnEnded
 from kit import Chaos, ScriptedServer
 from kit.calls import step

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from coder.config import list_prices
+from coder.config import prices as list_prices
 from coder.protocol.events import CommandDone, Failed, Notice, StateChanged, TurnEnded
+from coder.protocol.messages import Usage
 from coder.protocol.ops import Cancel, UserInput
-from coder.protocol.usage import Usage
 from kit import Chaos, ScriptedServer
 from kit.driving import Driver, Project, drive, of, play
 from kit.wire import by_place, main_chats, prompt_tokens, side_requests, words
@@ -62,10 +62,10 @@ def test_the_engines_own_questions_are_on_the_account_of_their_turn(project: Pro
     tokens = [e["meta"]["tokens"]["prompt"] for e in project.of_type("turn_end")]
     assert tokens == [2_300, 1_500]
     session = driver.engine.agent.session
-    assert session.budget.spent == pytest.approx(first + second)
+    assert session.meter.budget.spent == pytest.approx(first + second)
     assert of(driver.seen, StateChanged)[-1].cost_usd == pytest.approx(first + second)
     again = play(project, [], ["/budget"], resume=session.id)
-    assert again.engine.agent.session.budget.spent == pytest.approx(first + second)
+    assert again.engine.agent.session.meter.budget.spent == pytest.approx(first + second)
 
 
 def test_cached_and_uncached_tokens_are_told_apart(project: Project) -> None:
@@ -180,9 +180,9 @@ def test_what_tools_added_since_the_last_count_is_in_the_estimate(project: Proje
     assert len(driver.chats) == 1
     assert of(driver.seen, Failed)[0].code == "budget"
     session = driver.engine.agent.session
-    limit = session.budget.limit
+    limit = session.meter.budget.limit
     assert limit is not None
-    assert session.budget.spent <= limit
+    assert session.meter.budget.spent <= limit
 
 
 @pytest.mark.parametrize("place", ["routing", "next_speaker", "summary"])
@@ -220,7 +220,7 @@ def test_subagents_at_the_same_time_cannot_pass_it_together(project: Project) ->
         {"text": "end", "usage": usage(1_000)},
     ]
     driver = play(project, by_place([answer] * 20), ["go"], mode="yolo", preset="yolo")
-    budget = driver.engine.agent.session.budget
+    budget = driver.engine.agent.session.meter.budget
     assert budget.limit == 0.10
     assert budget.spent <= budget.limit
     assert 1 <= len(sizes) < 6
@@ -247,8 +247,8 @@ def test_a_subagents_money_is_its_parents_also_after_a_resume(project: Project) 
     total = (1_000 + 2_000 + 300 + 1_000) * 10 / 1e6
     assert spent(project) == [pytest.approx(total)]
     again = play(project, [], ["/budget"], resume=driver.engine.agent.session.id)
-    assert again.engine.agent.session.budget.spent == pytest.approx(total)
-    assert again.engine.agent.session.usage.prompt == 4_300
+    assert again.engine.agent.session.meter.budget.spent == pytest.approx(total)
+    assert again.engine.agent.session.meter.usage.prompt == 4_300
 
 
 def test_an_answer_that_was_cut_off_is_paid_for(project: Project) -> None:
@@ -273,7 +273,7 @@ def test_an_answer_that_was_cut_off_is_paid_for(project: Project) -> None:
     assert answer["meta"]["partial"] is True
     assert answer["meta"]["tokens"]["source"] == "local"
     assert answer["meta"]["cost_usd"] > 0
-    assert driver.engine.agent.session.budget.spent == answer["meta"]["cost_usd"]
+    assert driver.engine.agent.session.meter.budget.spent == answer["meta"]["cost_usd"]
     assert spent(project) == [answer["meta"]["cost_usd"]]
 
 
@@ -317,7 +317,7 @@ def test_a_limit_for_a_model_without_a_price_is_said_at_once(project: Project) -
     driver = play(project, [{"text": "ok"}] * 2, ["/budget 2", "hi", "/budget off"], model="unpriced")
     said = [event.text for event in of(driver.seen, CommandDone)]
     assert said[0].startswith("Not set: there is no price for unpriced")
-    assert driver.engine.agent.session.budget.limit is None
+    assert driver.engine.agent.session.meter.budget.limit is None
     assert not [e for e in of(driver.seen, Notice) if "no price" in e.text]  # none is to be kept
     assert "not counting unpriced (no price" in said[1]
     routed = play(project, [], ["/budget 2"], model="auto")
@@ -343,6 +343,6 @@ def test_more_cached_tokens_than_there_were_are_not_charged(project: Project) ->
     (answer,) = project.of_type("assistant")
     assert answer["meta"]["tokens"]["cached"] == 1_000
     assert answer["meta"]["cost_usd"] == pytest.approx((1_000 * 1 + 10 * 20) / 1e6)
-    budget = driver.engine.agent.session.budget
+    budget = driver.engine.agent.session.meter.budget
     odd = Usage(prompt=1_000, completion=0, total=1_000, cached=5_000)  # as an older record may have it
     assert budget.cost("scripted", odd) == pytest.approx(1_000 / 1e6)

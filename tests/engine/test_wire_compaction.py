@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from coder.context.compaction import NO_SUMMARY, SUMMARY_HEAD
+from coder.history.log import read_log
+from coder.history.replay import replay
 from coder.protocol.events import ChatCompressed, Failed, Notice, TurnEnded
 from coder.protocol.ops import ApprovalReply
-from coder.record.log import read_log
-from coder.record.replay import replay
 from kit import ScriptedServer
 from kit.calls import read
 from kit.driving import Driver, Project, of, play
@@ -139,7 +139,7 @@ def test_a_request_longer_than_anybody_types_is_carried_with_its_middle_left_out
 
 
 @pytest.mark.thorough
-def test_the_ledger_holds_what_no_summary_says(project: Project) -> None:
+def test_the_action_log_holds_what_no_summary_says(project: Project) -> None:
     configure(project, 100_000)
     project.write("seen.py", "x = 1\n")
     project.write("changed.py", "x = 1\n")
@@ -183,8 +183,8 @@ def test_the_ledger_holds_what_no_summary_says(project: Project) -> None:
     with ScriptedServer(script) as server:
         driver = asyncio.run(run(server.url))
         messages = server.chats[-1]["messages"]
-    ledger = messages[1]["content"].split("<ledger>")[1].split("</ledger>")[0]
-    sections = {part.split(" (")[0]: part for part in ledger.strip().split("## ")[1:]}
+    action_log = messages[1]["content"].split("<action_log>")[1].split("</action_log>")[0]
+    sections = {part.split(" (")[0]: part for part in action_log.strip().split("## ")[1:]}
     assert "- changed.py" in sections["Files changed"]
     assert "- by_child.py" in sections["Files changed"]
     assert "- seen.py" in sections["Files read"]
@@ -193,30 +193,32 @@ def test_the_ledger_holds_what_no_summary_says(project: Project) -> None:
     assert "edit changed.py" in sections["Failed"]
     assert "no to bash rm -rf build: keep it" in sections["Decisions by the person"]
     assert "[in_progress] write the tests" in sections["Todos"]
-    assert driver.engine.agent.session.ledger.whole_text() in messages[1]["content"]
+    assert driver.engine.agent.session.action_log.whole_text() in messages[1]["content"]
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("word", ["文件", "file", "🙂"], ids=["chinese", "english", "emoji"])
-def test_neither_ledger_nor_request_for_a_summary_outgrows_the_window(project: Project, word: str) -> None:
+def test_neither_action_log_nor_request_for_a_summary_outgrows_the_window(
+    project: Project, word: str
+) -> None:
     window = 12_000
     configure(project, window, runtime={"loop_guard": False, "max_steps": 400})
     steps: list[Any] = [{"text": word * 40, "calls": [read(f"{word * 30}{n}.txt")]} for n in range(110)]
     driver = play(project, by_place([*steps, {"text": "end"}], summary={"text": word * 50}), ["go"])
     assert of(driver.seen, TurnEnded)[0].text == "end"
     assert all(prompt_tokens(chat) <= window for chat in driver.chats)
-    ledgers = [
-        m["content"].split("<ledger>")[1]
+    action_logs = [
+        m["content"].split("<action_log>")[1]
         for chat in main_chats(driver)
         for m in chat["messages"]
         if m["content"].startswith(SUMMARY_HEAD)
     ]
-    assert ledgers
+    assert action_logs
     assert (
-        max(prompt_tokens({"messages": [{"role": "user", "content": text}]}) for text in ledgers)
+        max(prompt_tokens({"messages": [{"role": "user", "content": text}]}) for text in action_logs)
         < window * 0.12
     )
-    whole = Path(ledgers[-1].split("The whole ledger is in ")[1].split(".md")[0] + ".md")
+    whole = Path(action_logs[-1].split("The whole action log is in ")[1].split(".md")[0] + ".md")
     assert f"{word * 30}0.txt" in whole.read_text(encoding="utf-8")  # the oldest, which the context left out
 
 
@@ -369,7 +371,7 @@ def test_an_earlier_summary_goes_into_the_next_one(project: Project) -> None:
     driver = play(project, by_place(turns, summary=summaries), [f"go {n}" for n in range(7)])
     second = side_requests(driver, "summary")[1]
     assert "summary number 0" in second["messages"][1]["content"]
-    assert second["messages"][1]["content"].count("<ledger>") == 0
+    assert second["messages"][1]["content"].count("<action_log>") == 0
 
 
 def test_between_two_compactions_the_conversation_only_grows(project: Project) -> None:
@@ -408,7 +410,7 @@ def test_where_outputs_were_shortened_a_failing_summary_does_not_claim_otherwise
     assert "older outputs were shortened, all else is as it was" in told
 
 
-def test_the_ledger_tells_each_thing_once(project: Project) -> None:
+def test_the_action_log_tells_each_thing_once(project: Project) -> None:
     configure(project, 100_000)
     project.write("a.py", "x = 1\n")
 
@@ -430,8 +432,8 @@ def test_the_ledger_tells_each_thing_once(project: Project) -> None:
         return driver
 
     with ScriptedServer(main) as server:
-        ledger = asyncio.run(run(server.url)).engine.agent.session.ledger
-    sections = dict(ledger.sections())
+        action_log = asyncio.run(run(server.url)).engine.agent.session.action_log
+    sections = dict(action_log.sections())
     assert sections["Files read"] == ["a.py"]
     assert [line.endswith("(×3)") for line in sections["Failed"]] == [True]
     assert sections["Decisions by the person"] == ["no to bash rm -rf build (×2)"]
@@ -440,7 +442,7 @@ def test_the_ledger_tells_each_thing_once(project: Project) -> None:
     assert commands[1].endswith("→ exit 3: no such thing")
 
 
-def test_a_failing_summary_leaves_ledger_and_tail_where_the_window_would_burst(project: Project) -> None:
+def test_a_failing_summary_leaves_action_log_and_tail_where_the_window_would_burst(project: Project) -> None:
     configure(project, 7_000)
     project.write("seen.txt", "x\n")
     gone = {"status": 400, "body": {"error": {"message": "no"}}}
@@ -449,5 +451,5 @@ def test_a_failing_summary_leaves_ledger_and_tail_where_the_window_would_burst(p
     assert len([e for e in of(driver.seen, Notice) if "newest messages are kept" in e.text]) == 1
     messages = main_chats(driver)[-1]["messages"]
     assert NO_SUMMARY in messages[1]["content"]
-    assert "- seen.txt" in messages[1]["content"].split("<ledger>")[1]
+    assert "- seen.txt" in messages[1]["content"].split("<action_log>")[1]
     assert messages[-1]["content"].startswith("third0")

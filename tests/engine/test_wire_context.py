@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from coder.context.conversation import TokenCounter
 from coder.context.prompt import ROLE
-from coder.context.tokens import TokenCounter
 from coder.engine.guards import LOOP_NOTE
 from coder.protocol.events import Citation, CommandDone, Failed, MaxSessionTurns, TurnEnded
 from kit.driving import Project, of, play
@@ -119,7 +119,7 @@ def test_where_the_tokens_go(project: Project, lang: str, labels: list[str]) -> 
     assert figures == sorted(figures, reverse=True)
     for label in labels:
         assert label in shown, label
-    assert ("summary and ledger" if lang == "en" else "摘要与台账") in compacted
+    assert ("summary and action log" if lang == "en" else "摘要与台账") in compacted
 
 
 def test_requests_carry_the_prompts_id_and_so_does_the_record(project: Project) -> None:

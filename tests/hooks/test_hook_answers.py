@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from coder.hooks.answer import answer_of
-from coder.hooks.hooks import matches
+from coder.extend.hooks import answer_of, matches
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coder.model.scripted import Recorded, ScriptedServer
+from coder.models.scripted import Recorded, ScriptedServer
 from kit.chaos import Chaos
 from kit.models import FakeModel, ask, collect, text_of
 

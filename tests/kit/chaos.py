@@ -23,7 +23,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from coder.model.scripted import Recorded, Script, ScriptedServer, Turn, http_answer, http_head
+from coder.models.scripted import Recorded, Script, ScriptedServer, Turn, http_answer, http_head
 from kit.fakes import error_event, stream_of
 
 _STREAM = {"Content-Type": "text/event-stream"}

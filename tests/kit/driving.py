@@ -15,9 +15,8 @@ from typing import Any
 
 from coder.engine.engine import Engine
 from coder.engine.setup import Options, open_agent, provider_of, read_settings
-from coder.model.scripted import ScriptedServer
-from coder.protocol.events import AnyEvent, ApprovalRequested, InputDone, ToolCallChanged
-from coder.protocol.in_words import in_words
+from coder.models.scripted import ScriptedServer
+from coder.protocol.events import AnyEvent, ApprovalRequested, InputDone, ToolCallChanged, in_words
 from coder.protocol.ops import AnyOp, ApprovalReply, UserInput
 from kit.chaos import Chaos
 from kit.fork_server import FORK_SERVER

@@ -10,8 +10,8 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from coder.model.scripted import Turn
-from coder.model.scripted import events as chat_events
+from coder.models.scripted import Turn
+from coder.models.scripted import events as chat_events
 
 # What an event is about, and its bytes.
 Marked = tuple[str, bytes]

@@ -56,8 +56,8 @@ class Points:
 
 
 def record(directory: Path) -> None:
+    from coder.history.sinks import JsonlHistorySink
     from coder.protocol.history import HistoryEvent
-    from coder.record.sinks import JsonlHistorySink
 
     sink = JsonlHistorySink(directory / "log.jsonl")
     try:
@@ -71,7 +71,7 @@ def record(directory: Path) -> None:
 
 
 def events(directory: Path) -> list[Any]:
-    from coder.record.log import read_log
+    from coder.history.log import read_log
 
     path = directory / "log.jsonl"
     return list(read_log(path)) if path.exists() else []
@@ -82,7 +82,7 @@ def record_found(directory: Path) -> str:
 
 
 def snapshot(directory: Path) -> None:
-    from coder.record.store import SessionStore
+    from coder.history.store import SessionStore
 
     turns = 2 if shot(directory).exists() else 1
     SessionStore(directory).write_snapshot("s1", "", "", {"turns": turns, "pad": "x" * 5000}, [], [])
@@ -162,7 +162,7 @@ def gitignore_found(directory: Path) -> str:
 
 
 def own_config(directory: Path) -> None:
-    from coder.config.user_file import set_in_user_file
+    from coder.config.save import set_in_user_file
 
     set_in_user_file(directory, ("ui", "lang"), "zh" if (directory / "config.json").exists() else "en")
 
@@ -183,20 +183,20 @@ def history_found(directory: Path) -> str:
 
 
 def typed(directory: Path, text: str) -> None:
-    from coder.terminal.input.history import ProjectHistory
+    from coder.ui.terminal.input.input_history import ProjectHistory
 
     ProjectHistory(directory / "history").store_string(text)
 
 
 def recalled(directory: Path) -> list[str]:
-    from coder.terminal.input.history import ProjectHistory
+    from coder.ui.terminal.input.input_history import ProjectHistory
 
     return list(ProjectHistory(directory / "history").load_history_strings())
 
 
 def long_history(directory: Path) -> None:
     """One that is cut back while it is added to."""
-    from coder.terminal.input import history as module
+    from coder.ui.terminal.input import input_history as module
 
     module.KEPT_BYTES = 100  # or two megabytes would be written for each point
     if not (directory / "history").exists():
@@ -248,8 +248,8 @@ def remembered(directory: Path) -> list[str]:
 
 def accepted(directory: Path) -> None:
     """A record that the person takes for their own: the key is made as well."""
-    from coder.record.seal import accept
-    from coder.record.store import SessionStore
+    from coder.history.signature import accept
+    from coder.history.store import SessionStore
 
     path = directory / ".coder" / "history" / "s1.jsonl"
     if path.exists():
@@ -261,8 +261,8 @@ def accepted(directory: Path) -> None:
 
 
 def accepted_found(directory: Path) -> str:
-    from coder.record.seal import is_trusted
-    from coder.record.store import SessionStore
+    from coder.history.signature import is_trusted
+    from coder.history.store import SessionStore
 
     return old_or_new(is_trusted(directory / "home", SessionStore(directory), "s1"), False, True)
 
@@ -302,10 +302,10 @@ def attempt(write: Callable[[Path], None], directory: Path, fault: str, at: int)
     try:
         write(directory)
     except Exception as error:
-        from coder.texts import Fault
+        from coder.texts import CoderError
         from coder.tools.save_memory import NotSaved
 
-        os._exit(1 if isinstance(error, (Fault, NotSaved, OSError)) else 9)
+        os._exit(1 if isinstance(error, (CoderError, NotSaved, OSError)) else 9)
     os._exit(0 if points.left > 0 else 1)
 
 

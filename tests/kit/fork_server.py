@@ -155,14 +155,14 @@ def _import_everything() -> None:
 def _use_what_is_made_at_first_use() -> None:
     """Third parties' packages, regular expressions, and the tokenizer's tables."""
     from coder.config.models import DEFAULT_TOKENIZER
-    from coder.context.tokens import TokenCounter
+    from coder.context.conversation import TokenCounter
     from coder.engine.continuation import announces
+    from coder.engine.verify.choice import asked_for
     from coder.engine.verify.claims import claim_in
-    from coder.engine.verify.words import asked_for
     from coder.policy.shell.judge import judge
-    from coder.terminal.render.highlight import CodeState, code_lines
-    from coder.terminal.render.markdown import Carried, markdown_rows
-    from coder.terminal.render.markdown_blocks import Block
+    from coder.ui.terminal.render.highlight import CodeState, code_lines
+    from coder.ui.terminal.render.markdown import Carried, markdown_rows
+    from coder.ui.terminal.render.markdown_blocks import Block
 
     markdown_rows(Block("A *word* and `code`.\n", "prose"), 80, Carried())
     code_lines(["x = 1  # y"], "python", CodeState())

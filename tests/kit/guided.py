@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from coder.engine.sdk import TurnResult, create_agent_session
-from coder.model.make import make_model
+from coder.models.make import make_model
 from coder.protocol.events import AnyEvent
 from kit import ScriptedServer
 

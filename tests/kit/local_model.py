@@ -29,7 +29,7 @@ class Server:
         if TOLD.get("fails"):
             raise RuntimeError(TOLD["fails"])
         time.sleep(TOLD.get("loading", 0))
-        from coder.model.scripted import ScriptedServer
+        from coder.models.scripted import ScriptedServer
         self.server = ScriptedServer([*map(self._kept, TOLD["script"])])
         self.server.__enter__()
         self.listening_address = self.server.url.removesuffix("/v1")

@@ -12,10 +12,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from coder.mcp.client import CallOutcome, Connection, HttpEndpoint, StdioEndpoint, connect
-from coder.mcp.jsonrpc import ListKind
-from coder.model.http.client import HttpClient
-from coder.texts import Phrase
+from coder.base.http.client import HttpClient
+from coder.extend.mcp.client import CallOutcome, Connection, HttpEndpoint, StdioEndpoint, connect
+from coder.extend.mcp.jsonrpc import ListKind
+from coder.texts import Text
 
 KIT_SERVER = Path(__file__).parent / "mcp_server.py"
 
@@ -41,7 +41,7 @@ class McpClient:
         self.on_list_changed: Callable[[ListKind], None] = self.on_changed
         self.changed = 0
         self.kinds: set[ListKind] = set()
-        self.closed: list[Phrase] = []
+        self.closed: list[Text] = []
         self.connection: Connection
 
     def on_changed(self, kind: ListKind) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 
-from coder.model.base import ChatModel, Chunk, ModelError, ModelRequest, ReasoningDelta, TextDelta
+from coder.models.model import ChatModel, Chunk, ModelError, ModelRequest, ReasoningDelta, TextDelta
 from coder.protocol.messages import Message, ToolSpec
 
 

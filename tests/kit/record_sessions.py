@@ -20,8 +20,8 @@ from typing import Any
 
 from coder.protocol.events import ApprovalRequested, Content, JobChanged, ToolCallChanged
 from coder.protocol.ops import ApprovalReply, Cancel, UserInput
-from coder.servers.acp.updates import Updates
-from coder.texts import Texts
+from coder.texts import Catalog
+from coder.ui.acp.updates import Updates
 from kit import Chaos, ScriptedServer
 from kit.calls import call, step
 from kit.driving import Driver, Project, drive, play
@@ -432,7 +432,7 @@ class Told(Updates):
     """What an editor would be told."""
 
     def __init__(self) -> None:
-        super().__init__(None, "s", Path("/home/ada/project"), Texts("en"))  # type: ignore[arg-type] # asks no engine
+        super().__init__(None, "s", Path("/home/ada/project"), Catalog("en"))  # type: ignore[arg-type] # asks no engine
         self.all: list[Any] = []
 
     def send(self, update: Any) -> None:

@@ -6,9 +6,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from coder.model.base import CallReady, Chunk, Completed, TextDelta
-from coder.model.salvage.find import IsCall
-from coder.model.salvage.wrap import CallSalvager
+from coder.models.model import CallReady, Chunk, Completed, TextDelta
+from coder.models.salvage.find_calls import IsCall
+from coder.models.salvage.hold import CallSalvager
 from coder.protocol.messages import FunctionSpec, ToolSpec
 
 

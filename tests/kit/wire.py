@@ -9,8 +9,7 @@ from typing import Any
 import msgspec
 
 from coder.context.compaction import INSTRUCTION
-from coder.context.conversation import Conversation
-from coder.context.tokens import TokenCounter
+from coder.context.conversation import Conversation, TokenCounter
 from coder.engine import continuation, routing
 from coder.protocol.messages import Message, ToolSpec
 from kit import Chaos, Recorded

@@ -9,9 +9,9 @@ from typing import Any, cast
 
 import msgspec
 
-from coder.model.base import CallReady, Chunk, Completed, ModelRequest
-from coder.model.make import Wire, make_wire
-from coder.model.retry import RetryingModel
+from coder.models.make import Wire, make_wire
+from coder.models.model import CallReady, Chunk, Completed, ModelRequest
+from coder.models.retry import RetryingModel
 from coder.protocol.messages import FunctionSpec, Message, ToolSpec, tool_message
 from kit import Chaos, Recorded, collect, text_of
 from kit.fakes import WIRES

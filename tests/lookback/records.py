@@ -7,10 +7,10 @@ from pathlib import Path
 
 import msgspec
 
+from coder.history.sinks import encode
 from coder.protocol import entries
 from coder.protocol.history import HistoryEvent
-from coder.protocol.usage import Tokens
-from coder.record.files import encode
+from coder.protocol.messages import Tokens
 
 START = "2026-03-01T09:00:00.000Z"
 

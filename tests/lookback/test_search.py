@@ -19,10 +19,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from records import START, turn_of, write
 
-from coder.lookback.index import update
-from coder.lookback.index.database import transaction
-from coder.lookback.index.search import Found, search
-from coder.lookback.index.words import terms_of, tokenizable
+from coder.history.search import index as update
+from coder.history.search.database import terms_of, tokenizable, transaction
+from coder.history.search.query import Found, search
 from kit import ScriptedServer
 from kit.driving import Driver, Project, play
 
@@ -311,9 +310,9 @@ _AT_ONCE = """
 import sys
 from pathlib import Path
 from records import turn_of, write
-from coder.lookback.index.search import search
-from coder.lookback.index.update import session_ended
-from coder.lookback.projects import Project
+from coder.history.search.query import search
+from coder.history.search.index import session_ended
+from coder.history.search.projects import Project
 home, directory, me = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
 for at in range(15):
     name = f"p{me}-{at}"
@@ -398,7 +397,7 @@ def test_a_record_of_impossible_times_and_nestings_hides_no_other(home: Path, di
 def test_deleted_words_leave_the_file_step_by_step(
     home: Path, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("coder.lookback.index.update._ERASING_SECONDS", -1)
+    monkeypatch.setattr("coder.history.search.index._ERASING_SECONDS", -1)
     write(directory, "gone", [turn_of("xylographic", "secretive")])
     write(directory, "keep", [turn_of("ordinary", "words")])
     assert find(home, directory, "xylographic") == ["gone"]

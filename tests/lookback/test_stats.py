@@ -11,7 +11,7 @@ import pytest
 from records import START, event, turn_of, write
 
 from coder.protocol import entries
-from coder.protocol.usage import Tokens
+from coder.protocol.messages import Tokens
 from kit import ScriptedServer
 from kit.driving import Project, play
 

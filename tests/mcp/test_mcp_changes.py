@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from coder.config.schema import McpServer
-from coder.mcp.servers import MAX_TOOLS, Server, Servers
-from coder.mcp.shapes import Endpoint, RemoteTool, StdioEndpoint
+from coder.extend.mcp.servers import MAX_TOOLS, Server, Servers
+from coder.extend.mcp.shapes import Endpoint, RemoteTool, StdioEndpoint
 from kit.mcp_client import until
 
 # It tells of a change before each answer to the lists in `EARLY`, which are without it.

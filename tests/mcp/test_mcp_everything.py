@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from coder.mcp.client import HttpEndpoint
+from coder.extend.mcp.client import HttpEndpoint
 from coder.protocol.events import ToolOutput
 from kit import ScriptedServer
 from kit.calls import call

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from coder.mcp.client import HttpEndpoint, McpFault
-from coder.mcp.http_transport import http_client
-from coder.mcp.param_headers import marked_parameters, param_headers
-from coder.mcp.versions import header_value
-from coder.texts import Texts
+from coder.extend.mcp.client import HttpEndpoint, McpError
+from coder.extend.mcp.http_transport import http_client
+from coder.extend.mcp.versions import header_value, marked_parameters, param_headers
+from coder.texts import Catalog
 from kit.mcp_client import McpClient, connected, until
 from kit.mcp_http import Exchange, HttpServer, http_server
 
@@ -30,10 +29,10 @@ def fault_of(root: Path, told: dict[str, Any], protocol: str = "legacy", *, with
     async def scenario() -> str:
         async with http_server(protocol) as server:
             server.on.update(told)
-            with pytest.raises(McpFault) as caught:
+            with pytest.raises(McpError) as caught:
                 await McpClient().open(root, endpoint(server), within_ms=within_ms)
             said = str(caught.value)
-            assert SECRET not in said + repr(caught.value) + caught.value.text(Texts("zh"))
+            assert SECRET not in said + repr(caught.value) + caught.value.text(Catalog("zh"))
             return said
 
     return asyncio.run(scenario())
@@ -150,7 +149,7 @@ def test_a_stream_that_ends_or_breaks_before_the_result_is_a_fault(tmp_path: Pat
 
 def test_addresses_that_lead_nowhere(tmp_path: Path) -> None:
     async def scenario(url: str) -> str:
-        with pytest.raises(McpFault) as caught:
+        with pytest.raises(McpError) as caught:
             await McpClient().open(tmp_path, HttpEndpoint(url, {"X-Key": SECRET}))
         return str(caught.value)
 
@@ -163,7 +162,7 @@ def test_a_redirect_to_another_origin_is_not_followed(tmp_path: Path) -> None:
         async with http_server() as thief, http_server() as server:
             for method in ("server/discover", "initialize"):
                 server.on[method] = status(307, Location=thief.url)
-            with pytest.raises(McpFault, match="cannot be reached"):
+            with pytest.raises(McpError, match="cannot be reached"):
                 await McpClient().open(tmp_path, endpoint(server))
             assert thief.seen == []
 
@@ -175,7 +174,7 @@ def test_silence_in_the_opening_is_bounded(tmp_path: Path, method: str) -> None:
     async def scenario() -> None:
         async with http_server() as server:
             server.on[method] = server.hang
-            with pytest.raises(McpFault, match=r"within 0\.5 s"):
+            with pytest.raises(McpError, match=r"within 0\.5 s"):
                 await McpClient().open(tmp_path, endpoint(server), within_ms=500)
             await until(lambda: method in server.dropped)
 
@@ -194,7 +193,7 @@ def test_a_session_that_is_forgotten_is_begun_again_once(tmp_path: Path) -> None
             assert server.rpcs().count("initialize") == 2
             assert (client.changed, client.kinds) == (2, {"tools", "prompts"})
             server.on["tools/call"] = status(404)
-            with pytest.raises(McpFault, match="forgets its sessions"):
+            with pytest.raises(McpError, match="forgets its sessions"):
                 await client.call("echo")
             assert server.rpcs().count("initialize") == 3
 
@@ -307,7 +306,7 @@ def test_a_cancelled_call_closes_its_response(tmp_path: Path, protocol: str) -> 
                 await until(lambda: "tools/call" in server.dropped)
                 if protocol == "legacy":
                     await until(lambda: "notifications/cancelled" in server.rpcs())
-                with pytest.raises(McpFault, match="did not answer"):
+                with pytest.raises(McpError, match="did not answer"):
                     await client.call("slow", timeout_ms=100)
             assert ("notifications/cancelled" in server.rpcs()) == (protocol == "legacy")
 
@@ -318,7 +317,7 @@ def test_an_answer_past_the_bound_is_a_fault(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with http_server() as server, connected(tmp_path, endpoint(server)) as client:
             server.on["tools/call"] = status(200, "x" * (17 * 1024 * 1024))
-            with pytest.raises(McpFault, match="over 16 MB"):
+            with pytest.raises(McpError, match="over 16 MB"):
                 await client.call("echo")
 
             def stream(exchange: Exchange) -> None:
@@ -326,7 +325,7 @@ def test_an_answer_past_the_bound_is_a_fault(tmp_path: Path) -> None:
                 exchange.event("x" * (17 * 1024 * 1024))
 
             server.on["tools/call"] = stream
-            with pytest.raises(McpFault, match="over 16 MB"):
+            with pytest.raises(McpError, match="over 16 MB"):
                 await client.call("echo")
 
     asyncio.run(scenario())
@@ -353,7 +352,7 @@ def test_what_a_server_answers_after_it_has_gone(tmp_path: Path) -> None:
             client = McpClient()
             await client.open(tmp_path, endpoint(server))
             await server.stop()
-            with pytest.raises(McpFault, match="cannot be reached"):
+            with pytest.raises(McpError, match="cannot be reached"):
                 await client.call("echo")
             await client.connection.close()
 
@@ -463,7 +462,7 @@ def test_the_oldest_transport(tmp_path: Path, posts: str, said: bool) -> None:
                 assert server.rpcs()[0] == ("GET" if said else "server/discover")
                 server.streams[0].writer.close()
                 await until(lambda: len(client.closed) == 1)
-                with pytest.raises(McpFault, match="ended its answer"):
+                with pytest.raises(McpError, match="ended its answer"):
                     await client.call("echo")
 
     asyncio.run(scenario())
@@ -473,10 +472,10 @@ def test_the_oldest_transport_stays_at_its_origin(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with http_server() as thief, http_server(session="") as server:
             server.on["GET"] = lambda exchange: old_stream(exchange, server, thief.url)
-            with pytest.raises(McpFault, match="another origin"):
+            with pytest.raises(McpError, match="another origin"):
                 await McpClient().open(tmp_path, endpoint(server, legacy_sse=True))
             server.on["GET"] = status(401)
-            with pytest.raises(McpFault, match="`headers`"):
+            with pytest.raises(McpError, match="`headers`"):
                 await McpClient().open(tmp_path, endpoint(server, legacy_sse=True))
             assert thief.seen == []
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from coder.mcp.client import HttpEndpoint, McpFault
+from coder.extend.mcp.client import HttpEndpoint, McpError
 from kit.mcp_client import connected
 from kit.mcp_http import http_server
 
@@ -19,7 +19,7 @@ def test_a_call_that_was_read_and_not_answered_is_not_made_again(tmp_path: Path)
         async with http_server("legacy") as server:
             server.on["tools/call"] = lambda exchange: exchange.writer.close()
             async with connected(tmp_path, HttpEndpoint(server.url)) as client:
-                with pytest.raises(McpFault, match="no answer came"):
+                with pytest.raises(McpError, match="no answer came"):
                     await client.call("echo", text="x")
             assert server.rpcs().count("tools/call") == 1
 

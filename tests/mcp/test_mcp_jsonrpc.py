@@ -12,11 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coder.mcp import jsonrpc
-from coder.mcp.jsonrpc import MAX_MESSAGE, Waiting
-from coder.mcp.shapes import McpFault
-from coder.rpc.peer import METHOD_NOT_FOUND, RpcError
-from coder.rpc.wire import LineSplitter
+from coder.base.rpc import METHOD_NOT_FOUND, LineSplitter, RpcError
+from coder.extend.mcp import jsonrpc
+from coder.extend.mcp.jsonrpc import MAX_MESSAGE, Waiting
+from coder.extend.mcp.shapes import McpError
 
 LIMIT = 20
 LINES = st.lists(st.binary(max_size=40).map(lambda data: data.replace(b"\n", b"")), max_size=12)
@@ -75,7 +74,7 @@ def test_a_batch_is_several_and_half_a_character_no_reason_to_drop_a_message() -
 def test_an_answer_is_a_result_or_an_error_or_a_fault() -> None:
     assert jsonrpc.result_of("s", {"id": 1, "result": {"a": 1}}) == {"a": 1}
     for wrong in ({"id": 1}, {"id": 1, "result": [1]}, {"id": 1, "error": "text"}):
-        with pytest.raises(McpFault, match="MCP server s"):
+        with pytest.raises(McpError, match="MCP server s"):
             jsonrpc.result_of("s", wrong)
     with pytest.raises(RpcError) as caught:
         jsonrpc.result_of("s", {"error": {"code": -1, "message": "two\nlines \x1b[31m" + "x" * 9999}})
@@ -109,8 +108,8 @@ def test_answers_find_who_waits_by_number_or_by_its_text() -> None:
         heard({"id": True, "result": {}})
         heard({"id": [one], "result": {}})
         assert not first.done()
-        waiting.end(McpFault("mcp.closed", name="s"))
-        assert isinstance(first.exception(), McpFault)
+        waiting.end(McpError("mcp.closed", name="s"))
+        assert isinstance(first.exception(), McpError)
         waiting.close(one)
         waiting.close(two)
 

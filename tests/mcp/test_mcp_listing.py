@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coder.mcp.client import McpFault, RemoteTool
-from coder.mcp.schemas import clean_schema
+from coder.extend.mcp.client import McpError, RemoteTool
+from coder.extend.mcp.listing import clean_schema
 from kit.mcp_client import connected, kit
 
 Json = dict[str, Any]
@@ -36,7 +36,7 @@ def listed(root: Path, tools: Any, **told: Any) -> list[RemoteTool]:
 
 
 def fault(root: Path, **told: Any) -> str:
-    with pytest.raises(McpFault) as caught:
+    with pytest.raises(McpError) as caught:
         listed(root, told.pop("tools", []), **told)
     return str(caught.value)
 

@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coder.config.schema import McpServer
-from coder.mcp.endpoint import Surroundings, endpoint_of, secrets_of
-from coder.mcp.names import former_name, tool_name
-from coder.mcp.shapes import HttpEndpoint, McpFault, StdioEndpoint
-from coder.tools.base import is_mcp
+from coder.extend.mcp.endpoint import Surroundings, endpoint_of, secrets_of
+from coder.extend.mcp.shapes import HttpEndpoint, McpError, StdioEndpoint, former_name, tool_name
+from coder.tools.tool import is_mcp
 
 KEY = "sk-provider-0123456789"
 
@@ -96,7 +95,7 @@ def test_a_bare_name_is_not_found_where_the_project_may_have_put_it(
         found = reach(root, McpServer(command="server", env={"PATH": path}))
         assert isinstance(found, StdioEndpoint)
         assert found.argv[-1] == str(own / "server")
-    with pytest.raises(McpFault) as caught:
+    with pytest.raises(McpError) as caught:
         reach(root, McpServer(command="server", env={"PATH": str(brought)}))
     assert "only inside the workspace" in str(caught.value)
     named = reach(root, McpServer(command=".venv/bin/server", env={"PATH": str(brought)}))
@@ -129,7 +128,7 @@ def test_an_address_has_its_headers(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_reached_is_said_in_a_sentence(tmp_path: Path, settings: McpServer, says: str) -> None:
-    with pytest.raises(McpFault) as caught:
+    with pytest.raises(McpError) as caught:
         reach(tmp_path, settings, MINE=f"x{KEY}")
     assert says in str(caught.value)
     assert KEY not in str(caught.value)

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from coder.mcp.http_transport import http_client
-from coder.mcp.oauth import OAuth
-from coder.mcp.shapes import McpFault
-from coder.mcp.tokens import TokenStore
+from coder.extend.mcp.http_transport import http_client
+from coder.extend.mcp.oauth import OAuth
+from coder.extend.mcp.shapes import McpError
+from coder.extend.mcp.tokens import TokenStore
 from kit import ScriptedServer
 from kit.driving import Project
 from kit.oauth_server import OAuthServer
@@ -142,7 +142,7 @@ def test_an_authorization_server_that_lies_gets_no_login(change: dict[str, Any],
         finally:
             await http.close()
 
-    with OAuthServer(change) as server, pytest.raises(McpFault) as caught:
+    with OAuthServer(change) as server, pytest.raises(McpError) as caught:
         asyncio.run(scenario(server.url))
     assert says in str(caught.value)
     assert shown == []
@@ -184,7 +184,7 @@ def test_only_the_answer_to_this_login_counts() -> None:
 
 @pytest.mark.parametrize("silent", ["/mcp", "/.well-known/oauth-authorization-server/as", "/as/register"])
 def test_a_server_that_falls_silent_is_given_up(silent: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coder.mcp.oauth.REQUEST_SECONDS", 0.3)
+    monkeypatch.setattr("coder.extend.mcp.oauth.REQUEST_SECONDS", 0.3)
 
     async def scenario(url: str) -> None:
         http = http_client({})
@@ -193,7 +193,7 @@ def test_a_server_that_falls_silent_is_given_up(silent: str, monkeypatch: pytest
         finally:
             await http.close()
 
-    with OAuthServer(silent=silent) as server, pytest.raises(McpFault, match=r"no answer within 0\.3 s"):
+    with OAuthServer(silent=silent) as server, pytest.raises(McpError, match=r"no answer within 0\.3 s"):
         asyncio.run(scenario(server.url))
 
 
@@ -211,7 +211,7 @@ def test_a_server_elsewhere_reaches_nothing_on_this_machine(address: str) -> Non
     async def scenario() -> None:
         http = http_client({})
         OAuth("near", "http://127.0.0.1:8000/mcp", http)._check(address)
-        with pytest.raises(McpFault, match="no HTTPS address of another"):
+        with pytest.raises(McpError, match="no HTTPS address of another"):
             OAuth("far", "https://mcp.example/mcp", http)._check(address)
         await http.close()
 
@@ -219,8 +219,8 @@ def test_a_server_elsewhere_reaches_nothing_on_this_machine(address: str) -> Non
 
 
 def test_a_refresh_by_another_process_is_taken_up(project: Project) -> None:
-    from coder.mcp.oauth import refreshed
-    from coder.mcp.tokens import Login
+    from coder.extend.mcp.oauth import refreshed
+    from coder.extend.mcp.tokens import Login
 
     store = TokenStore(project.home)
     login = Login(

@@ -6,8 +6,8 @@ import asyncio
 from pathlib import Path
 
 from coder.config.schema import McpServer
-from coder.mcp.servers import Server
-from coder.mcp.shapes import Endpoint
+from coder.extend.mcp.servers import Server
+from coder.extend.mcp.shapes import Endpoint
 from kit.mcp_client import kit
 
 

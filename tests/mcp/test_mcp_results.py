@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coder.mcp.results import read_result
-from coder.mcp.shapes import CallOutcome, McpFault
+from coder.extend.mcp.offers import read_result
+from coder.extend.mcp.shapes import CallOutcome, McpError
 
 Json = dict[str, Any]
 PIXEL = "A" * 16_460  # Base64 of 12,345 bytes
@@ -103,12 +103,12 @@ def test_results_are_bounded() -> None:
     ids=str,
 )
 def test_what_is_no_result_is_a_fault(result: Json) -> None:
-    with pytest.raises(McpFault, match=r"does not follow|result"):
+    with pytest.raises(McpError, match=r"does not follow|result"):
         read_result("s", "t", result)
 
 
 def test_a_tool_that_wants_an_answer_cannot_have_one() -> None:
-    with pytest.raises(McpFault) as caught:
+    with pytest.raises(McpError) as caught:
         read_result("s", "t", {"resultType": "input_required", "inputRequests": {"a": {}}})
     assert "wants an answer" in str(caught.value)
 
@@ -127,6 +127,6 @@ FIELDS = st.sampled_from(["content", "isError", "resultType", "structuredContent
 def test_whatever_comes_is_an_outcome_or_a_fault(result: Json) -> None:
     try:
         outcome = read_result("s", "t", result)
-    except McpFault:
+    except McpError:
         return
     assert isinstance(outcome.text, str)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from coder.mcp.client import HttpEndpoint, McpFault
+from coder.extend.mcp.client import HttpEndpoint, McpError
 from kit.mcp_client import connected
 from kit.mcp_http import Exchange, HttpServer, http_server
 
@@ -70,7 +70,7 @@ def test_what_cannot_be_resumed_fails_in_a_sentence_and_is_not_repeated(tmp_path
             breaks_off(server, last_id, posted)
             server.on["GET"] = lambda exchange: exchange.body(405)
             async with connected(tmp_path, HttpEndpoint(server.url)) as client:
-                with pytest.raises(McpFault, match="ended its answer before the result"):
+                with pytest.raises(McpError, match="ended its answer before the result"):
                     await client.call("echo")
 
     asyncio.run(scenario())
@@ -95,7 +95,7 @@ def test_a_server_that_never_ends_to_break_off_is_given_up(tmp_path: Path) -> No
 
             server.on["GET"] = again
             async with connected(tmp_path, HttpEndpoint(server.url)) as client:
-                with pytest.raises(McpFault, match="ended its answer before the result"):
+                with pytest.raises(McpError, match="ended its answer before the result"):
                     await client.call("echo")
 
     asyncio.run(scenario())

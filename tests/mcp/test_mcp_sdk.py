@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from coder.mcp.client import Connection, HttpEndpoint, McpFault, StdioEndpoint
-from coder.mcp.http_transport import HttpTransport
-from coder.mcp.stdio_transport import StdioTransport
-from coder.mcp.versions import legacy_handshake
+from coder.extend.mcp.client import Connection, HttpEndpoint, McpError, StdioEndpoint
+from coder.extend.mcp.http_transport import HttpTransport
+from coder.extend.mcp.stdio_transport import StdioTransport
+from coder.extend.mcp.versions import legacy_handshake
 from kit.mcp_client import McpClient, connected, until
 
 SERVER = Path(__file__).parent.parent / "kit" / "mcp_sdk_server.py"
@@ -91,7 +91,7 @@ async def work_through(client: McpClient, *, modern: bool) -> None:
     outcome = await connection.call("slow", {"steps": 3}, timeout_ms=30_000, on_progress=heard.append)
     assert (outcome.text, heard) == ("done", ["1/3 working", "2/3 working", "3/3 working"])
     if modern:
-        with pytest.raises(McpFault, match="wants an answer"):
+        with pytest.raises(McpError, match="wants an answer"):
             await client.call("question")
     await cancel_one(client)
     await client.call("grow")

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from coder.mcp.client import Connection, McpFault, StdioEndpoint
-from coder.texts import Texts
+from coder.extend.mcp.client import Connection, McpError, StdioEndpoint
+from coder.texts import Catalog
 from kit.mcp_client import KIT_SERVER, McpClient, connected, gone, kit, program, running, until
 
 ROOT = Path(__file__).parent
@@ -31,10 +31,10 @@ def refused(
 
     async def scenario() -> str:
         client = McpClient()
-        with pytest.raises(McpFault) as caught:
+        with pytest.raises(McpError) as caught:
             await client.open(root, endpoint or kit(root, **told), within_ms=within_ms)
         assert client.closed == []
-        assert caught.value.text(Texts("zh")) != str(caught.value)
+        assert caught.value.text(Catalog("zh")) != str(caught.value)
         return str(caught.value)
 
     return asyncio.run(scenario())
@@ -246,7 +246,7 @@ def test_a_cancelled_call_returns_at_once_and_the_server_learns_of_it(tmp_path: 
 def test_a_call_that_takes_too_long_is_a_fault_and_is_cancelled(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with connected(tmp_path) as client:
-            with pytest.raises(McpFault, match=r"never of the MCP server kit did not answer within 0\.3 s"):
+            with pytest.raises(McpError, match=r"never of the MCP server kit did not answer within 0\.3 s"):
                 await client.call("never", timeout_ms=300, progress=100)
             assert len(json.loads((await client.call("cancelled")).text)) == 1
 
@@ -256,11 +256,11 @@ def test_a_call_that_takes_too_long_is_a_fault_and_is_cancelled(tmp_path: Path) 
 def test_faults_of_a_call(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with connected(tmp_path) as client:
-            with pytest.raises(McpFault, match="refuses the call of absent: Unknown tool: absent"):
+            with pytest.raises(McpError, match="refuses the call of absent: Unknown tool: absent"):
                 await client.call("absent")
-            with pytest.raises(McpFault, match="result of raw that does not follow"):
+            with pytest.raises(McpError, match="result of raw that does not follow"):
                 await client.call("raw", result={"content": 3})
-            with pytest.raises(McpFault, match="answer that is none"):
+            with pytest.raises(McpError, match="answer that is none"):
                 await client.call("raw", result=None)
             outcome = await client.call("raw", result={"content": [], "isError": True})
             assert not outcome.ok
@@ -324,7 +324,7 @@ def test_a_message_past_the_bound_is_a_fault_and_the_server_goes_on(tmp_path: Pa
             wire = client.connection._wire
             asking = asyncio.create_task(client.call("never"))
             await wire.notify("ping", {})
-            with pytest.raises(McpFault, match="over 16 MB"):
+            with pytest.raises(McpError, match="over 16 MB"):
                 await asking
             assert (await client.call("echo", text="hi")).text == "hi"
 
@@ -366,7 +366,7 @@ def test_a_server_that_does_not_read_makes_only_its_callers_wait(tmp_path: Path)
             assert all(isinstance(result, asyncio.CancelledError) for result in results)
             # The rest of the first large line, and the two notices: of it, and of the call that was read.
             assert len(deaf.connection._wire._outbox._queue) == 3  # type: ignore[attr-defined]  # a look inside
-            with pytest.raises(McpFault, match="did not answer"):
+            with pytest.raises(McpError, match="did not answer"):
                 await deaf.call("echo", text="y" * 300_000, timeout_ms=200)
 
     asyncio.run(scenario())
@@ -384,14 +384,14 @@ def test_a_server_that_dies_fails_all_who_wait_and_says_why(
     async def scenario() -> None:
         async with connected(tmp_path) as client:
             waiting = [asyncio.create_task(client.call("never")) for _ in range(3)]
-            with pytest.raises(McpFault) as caught:
+            with pytest.raises(McpError) as caught:
                 await client.call("die", **arguments)
             words = f"The MCP server kit has ended (exit status {status}); it said: last words"
             assert str(caught.value) == words
             for task in waiting:
-                with pytest.raises(McpFault, match="has ended"):
+                with pytest.raises(McpError, match="has ended"):
                     await task
-            with pytest.raises(McpFault, match="has ended"):
+            with pytest.raises(McpError, match="has ended"):
                 await client.call("echo", text="anybody?")
             assert [str(why) for why in client.closed] == [words]
 
@@ -405,7 +405,7 @@ def test_a_server_that_leaves_with_its_first_list_is_told_of_one_way_or_the_othe
         client = McpClient()
         try:
             await client.open(tmp_path, kit(tmp_path, leaves=True))
-        except McpFault as fault:
+        except McpError as fault:
             client.closed.append(fault.phrase)
         await until(lambda: client.closed)
         assert "exit status 4" in str(client.closed[0])
@@ -434,7 +434,7 @@ def test_death_at_any_moment_is_told_and_never_waited_for(tmp_path: Path) -> Non
             results = await asyncio.gather(*calls, return_exceptions=True)
             await until(lambda: len(client.closed) == 1)
         for result in results:
-            assert not isinstance(result, BaseException) or isinstance(result, McpFault)
+            assert not isinstance(result, BaseException) or isinstance(result, McpError)
         await client.connection.close()
         assert len(client.closed) == 1
         assert not running(pid)
@@ -454,7 +454,7 @@ def test_close_leaves_no_process_not_even_one_that_left(tmp_path: Path, stubborn
             assert all(running(pid) for pid in pids)
             await asyncio.gather(client.connection.close(), client.connection.close())
             assert client.closed == []
-            with pytest.raises(McpFault, match="closed"):
+            with pytest.raises(McpError, match="closed"):
                 await client.call("echo", text="anybody?")
             return pids
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 from calls import CALLS, FILES, SEEN, Call
 
-from coder.model.arguments import plain_name
+from coder.models.arguments import plain_name
 from coder.protocol.events import ToolCallChanged
 from kit import ScriptedServer
 from kit.driving import Project, drive, of
@@ -58,7 +58,7 @@ def _placed(arguments: Any, root: Path) -> Any:
     return text.replace("{root}", str(root))
 
 
-def understood(call: Call, came: Outcome) -> bool:
+def resolve_call(call: Call, came: Outcome) -> bool:
     """Whether the call was done at once, as it was meant."""
     observation, meta = came.observation, came.observation["meta"]
     return (
@@ -92,7 +92,7 @@ def test_each_call(number: int, tmp_path_factory: pytest.TempPathFactory) -> Non
         assert call.refused in content
         assert came.files == FILES, "a refused call has changed something"
         return
-    assert understood(call, came), (came.action, content, came.files)
+    assert resolve_call(call, came), (came.action, content, came.files)
     # Policy, events and record go by the tool that is run; what was sent stays as it was sent, in the
     # characters that servers take.
     assert came.shown == {call.tool}
@@ -106,7 +106,7 @@ def test_the_share_that_is_understood_without_a_further_step(
     tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plain = [number for number, call in enumerate(CALLS) if call.plain]
-    done = [n for n in plain if understood(CALLS[n], came_of(n, tmp_path_factory))]
+    done = [n for n in plain if resolve_call(CALLS[n], came_of(n, tmp_path_factory))]
     by_family = Counter(CALLS[n].family for n in plain)
     with capsys.disabled():
         share = len(done) / len(plain)

@@ -11,8 +11,8 @@ from world_of_tools import Named
 
 from coder.protocol.events import ApprovalRequested, ToolCallChanged
 from coder.protocol.ops import ApprovalReply
-from coder.tools.base import Tool
-from coder.tools.calls.resolve import NotPlain, understood
+from coder.tools.calls.resolve import AmbiguousCall, resolve_call
+from coder.tools.tool import Tool
 from kit import ScriptedServer
 from kit.driving import Driver, Project, of, play
 
@@ -114,13 +114,13 @@ def tools(*names: str) -> dict[str, Tool]:
 
 def test_a_servers_tool_by_its_last_name() -> None:
     offered = tools("read", "grep", "mcp__docs__lookup", "mcp__docs__search")
-    tool, args = understood("lookup", {"input": {"arguments": {"a": 1}}}, offered, Path("/"))
+    tool, args = resolve_call("lookup", {"input": {"arguments": {"a": 1}}}, offered, Path("/"))
     assert tool.spec.name == "mcp__docs__lookup"
     assert args == {"input": {"arguments": {"a": 1}}}  # whatever it is sent is the server's to understand
-    with pytest.raises(NotPlain, match="do you mean grep or mcp__docs__search"):
-        understood("search", {"query": "x"}, offered, Path("/"))
+    with pytest.raises(AmbiguousCall, match="do you mean grep or mcp__docs__search"):
+        resolve_call("search", {"query": "x"}, offered, Path("/"))
 
 
 def test_what_is_not_offered_is_not_reached_by_another_name() -> None:
-    with pytest.raises(NotPlain, match="there is no tool 'write_file' here; the tools are read, grep"):
-        understood("write_file", {"path": "a", "content": "b"}, tools("read", "grep"), Path("/"))
+    with pytest.raises(AmbiguousCall, match="there is no tool 'write_file' here; the tools are read, grep"):
+        resolve_call("write_file", {"path": "a", "content": "b"}, tools("read", "grep"), Path("/"))

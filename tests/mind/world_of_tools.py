@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coder.tools.base import spec
+from coder.tools.tool import spec
 
 
 class Named:

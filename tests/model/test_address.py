@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from coder.model.http.address import parse_address, proxy_for
-from coder.model.http.faults import HttpFault
+from coder.base.http.address import parse_address, proxy_for
+from coder.base.http.errors import HttpError
 
 
 def test_parts_of_an_address() -> None:
@@ -31,13 +31,13 @@ def test_targets_are_encoded() -> None:
     "url", ["", "example.org", "ftp://h", "http://", "http://h:port", "http://h:70000", "http://a b/"]
 )
 def test_what_is_no_address_is_said(url: str) -> None:
-    with pytest.raises(HttpFault) as caught:
+    with pytest.raises(HttpError) as caught:
         parse_address(url)
     assert caught.value.kind == "address"
 
 
 def test_a_wrong_address_does_not_show_its_password() -> None:
-    with pytest.raises(HttpFault) as caught:
+    with pytest.raises(HttpError) as caught:
         parse_address("ftp://me:secret@host/")
     assert "secret" not in str(caught.value)
 
@@ -76,5 +76,5 @@ def test_a_proxy_elsewhere_is_not_asked_for_this_machine() -> None:
 
 
 def test_socks_is_refused_in_words() -> None:
-    with pytest.raises(HttpFault, match="SOCKS"):
+    with pytest.raises(HttpError, match="SOCKS"):
         proxy_for(parse_address("https://h/"), {"ALL_PROXY": "socks5://p:1080"})

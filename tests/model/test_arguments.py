@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coder.model.arguments import call_ready, read_arguments
+from coder.models.arguments import call_ready, read_arguments
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from coder.config.model_memory import ModelMemory
-from coder.config.models import dialect_of, is_small
+from coder.config.models import ModelMemory, dialect_of, is_small
 from coder.config.schema import Config, ModelSection, ProviderSection
 from coder.engine.sdk import TurnResult, run_agent
 from coder.protocol.events import Notice

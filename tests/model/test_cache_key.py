@@ -7,8 +7,8 @@ from typing import cast
 
 import pytest
 
-from coder.model.make import Wire, make_wire
-from coder.model.wires import chat_completions
+from coder.models.make import Wire, make_wire
+from coder.models.wires import chat_completions
 from kit import Chaos, Recorded, collect
 from kit.wire_exchange import exchange, request_of
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from coder.model.base import (
+from coder.models.model import (
     CallDelta,
     CallReady,
     Chunk,
@@ -21,9 +21,8 @@ from coder.model.base import (
     ReasoningDelta,
     TextDelta,
 )
-from coder.model.wires.chat_completions import ChatCompletions
-from coder.protocol.messages import FunctionSpec, Message, ToolSpec, tool_call
-from coder.protocol.usage import Usage
+from coder.models.wires.chat_completions import ChatCompletions
+from coder.protocol.messages import FunctionSpec, Message, ToolSpec, Usage, tool_call
 from kit import Chaos, ScriptedServer, ask, collect, text_of
 from kit.wire_exchange import calls_of
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from coder.model.base import CallReady, Chunk, ModelError
-from coder.model.errors import says_no_tools
-from coder.model.make import Dialect, make_model
+from coder.models.errors import says_no_tools
+from coder.models.make import Dialect, make_model
+from coder.models.model import CallReady, Chunk, ModelError
 from coder.protocol.messages import FunctionSpec, ToolSpec
 from kit import ScriptedServer, ask, collect, text_of
 

@@ -10,15 +10,13 @@ from typing import Any
 
 import pytest
 
-from coder.model.guided.actions import wants_change
-from coder.model.guided.dialect import code_in
-from coder.model.guided.failure import two_lines
-from coder.model.guided.faults import new_fault
-from coder.model.guided.grammar import grammar_of
-from coder.model.guided.render import PROMPT
+from coder.models.guided.actions import grammar_of, wants_change
+from coder.models.guided.guided_dialect import code_in
+from coder.models.guided.render import PROMPT, summarize_failure
+from coder.models.guided.repair import new_fault
 from coder.protocol.events import AnyEvent, ModelProgress
-from coder.terminal.state import PromptState, apply_event
-from coder.texts import Texts
+from coder.texts import Catalog
+from coder.ui.terminal.screen_state import PromptState, apply_event
 from kit import ScriptedServer
 from kit.guided import CALC, FIXED, block, said, shown, small_project, turn
 
@@ -407,7 +405,7 @@ def test_a_write_outside_is_denied_by_the_same_policy(directory: Path) -> None:
     ],
 )
 def test_a_failure_in_two_lines(output: str, told: str) -> None:
-    assert two_lines(output) == told
+    assert summarize_failure(output) == told
 
 
 def test_a_grammar_has_every_alternative() -> None:
@@ -442,4 +440,4 @@ def test_a_slow_prompt_is_shown_as_progress(directory: Path) -> None:
     assert [event for event in seen if isinstance(event, ModelProgress)] == [ModelProgress("reading", 0.25)]
     state = PromptState(model="m", mode="default")
     apply_event(state, ModelProgress("reading", 0.25))
-    assert Texts("en").say(state.status_key, percent=state.percent) == "the model is reading, 25 %"
+    assert Catalog("en").say(state.status_key, percent=state.percent) == "the model is reading, 25 %"

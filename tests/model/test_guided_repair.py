@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from coder.model.guided.rewrite import at_fault, with_function, without_body
+from coder.models.guided.repair import at_fault, with_function, without_body
 from kit import ScriptedServer
 from kit.guided import CALC, FIXED, TESTS, block, said, shown, small_project, turn
 

@@ -10,8 +10,8 @@ from typing import TypeVar
 
 import pytest
 
-from coder.model.http.client import HttpClient
-from coder.model.http.faults import HttpFault
+from coder.base.http.client import HttpClient
+from coder.base.http.errors import HttpError
 
 T = TypeVar("T")
 GZIP = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n"
@@ -133,7 +133,7 @@ def test_framings(answer: list[bytes | None], body: bytes) -> None:
 )
 def test_faults_have_a_kind(answer: list[bytes | None], kind: str) -> None:
     many = [answer] if kind != "redirect" else [[piece] for piece in answer]
-    with pytest.raises(HttpFault) as caught:
+    with pytest.raises(HttpError) as caught:
         with_server(get_once, *many)
     assert caught.value.kind == kind
 
@@ -144,7 +144,7 @@ def test_where_a_redirect_leads_is_said(location: str) -> None:
         port = url.split(":")[2].partition("/")[0]
         moved = b"HTTP/1.1 302 Found\r\nLocation: %b\r\nContent-Length: 0\r\n\r\n"
         raw.answers.append([moved % location.replace("PORT", port).encode()])
-        with pytest.raises(HttpFault) as caught:
+        with pytest.raises(HttpError) as caught:
             await client.request("GET", url, {})
         return str(caught.value).replace(port, "PORT")
 
@@ -200,7 +200,7 @@ def test_a_kept_connection_that_died_is_replaced_silently() -> None:
 
 def test_a_fresh_connection_that_dies_is_not_tried_again() -> None:
     async def use(client: HttpClient, url: str, raw: Raw) -> None:
-        with pytest.raises(HttpFault):
+        with pytest.raises(HttpError):
             await get(client, url)
         assert len(raw.requests) == 1
 
@@ -217,7 +217,7 @@ def test_unread_leftovers_do_not_leak_into_the_next_answer() -> None:
 
 
 def test_silence_is_a_time_out() -> None:
-    with pytest.raises(HttpFault) as caught:
+    with pytest.raises(HttpError) as caught:
         with_server(get_once, [b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhe"], idle=0.05)
     assert caught.value.kind == "idle_timeout"
 
@@ -248,7 +248,7 @@ def test_request_line_host_and_credentials() -> None:
 
 def test_a_header_cannot_smuggle_another() -> None:
     async def use(client: HttpClient, url: str, raw: Raw) -> None:
-        with pytest.raises(HttpFault) as caught:
+        with pytest.raises(HttpError) as caught:
             await client.request("GET", url, {"X-A": "b\r\nX-Evil: secret"})
         assert "secret" not in str(caught.value)
         assert raw.requests == []
@@ -261,7 +261,7 @@ def test_dead_addresses() -> None:
         await HttpClient(environment={}).request("GET", url, {})
 
     for host in ("127.0.0.1", "localhost", "[::1]"):
-        with pytest.raises(HttpFault) as caught:
+        with pytest.raises(HttpError) as caught:
             asyncio.run(run(f"http://{host}:1/"))
         assert caught.value.kind == "refused"
         assert "Errno" not in str(caught.value)
@@ -269,7 +269,7 @@ def test_dead_addresses() -> None:
 
 def test_https_to_a_plain_port_is_a_tls_fault() -> None:
     async def use(client: HttpClient, url: str, raw: Raw) -> None:
-        with pytest.raises(HttpFault) as caught:
+        with pytest.raises(HttpError) as caught:
             await get(client, url.replace("http://", "https://"))
         assert caught.value.kind in ("tls", "closed")
 
@@ -304,7 +304,7 @@ def test_a_plain_proxy_gets_the_absolute_form() -> None:
 def test_a_proxy_is_asked_to_connect_for_https() -> None:
     async def use(client: HttpClient, url: str, raw: Raw) -> None:
         through = HttpClient(environment={"HTTPS_PROXY": url.removesuffix("/x")})
-        with pytest.raises(HttpFault) as caught:
+        with pytest.raises(HttpError) as caught:
             await get(through, "https://model.invalid/v1/chat")
         assert caught.value.kind == "proxy"
         assert "403" in str(caught.value)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from coder.model.http.client import HttpClient
-from coder.model.http.faults import HttpFault
+from coder.base.http.client import HttpClient
+from coder.base.http.errors import HttpError
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="makes its certificate with openssl")
 
@@ -80,7 +80,7 @@ def test_a_trusted_certificate(certificate: tuple[Path, Path], monkeypatch: pyte
 def test_an_unknown_certificate_is_refused(certificate: tuple[Path, Path]) -> None:
     async def run() -> None:
         server, port = await _serve(certificate)
-        with pytest.raises(HttpFault) as caught:
+        with pytest.raises(HttpError) as caught:
             await _get(f"https://127.0.0.1:{port}/", 1, {})
         assert caught.value.kind == "tls"
         assert "certificate" in str(caught.value)
@@ -145,7 +145,7 @@ def test_bytes_that_a_proxy_sends_before_tls_are_no_answer(
 
         through = await asyncio.start_server(proxy, "127.0.0.1", 0)
         at = through.sockets[0].getsockname()[1]
-        with pytest.raises(HttpFault) as caught:
+        with pytest.raises(HttpError) as caught:
             await _get("https://model.test/v1", 1, {"https_proxy": f"http://127.0.0.1:{at}"})
         assert caught.value.kind == "proxy"
         through.close()

@@ -12,11 +12,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from coder.cli import local as command
+from coder.addons.local import fetch_model as module
+from coder.addons.local import local_command as command
+from coder.addons.local.fetch_model import QWEN, NotFetched, Weights, fetch
 from coder.config.models import gguf_of
-from coder.model.local import fetch as module
-from coder.model.local.fetch import QWEN, NotFetched, Weights, fetch
-from coder.texts import Texts
+from coder.texts import Catalog
 
 DATA = [b"GGUF" + bytes(range(60)), b"b" * 64, b"the rest"]
 
@@ -76,7 +76,7 @@ def refusal(weights: Weights, home: Path) -> str:
     with pytest.raises(NotFetched) as raised:
         fetched(weights, home)
     assert not gguf_of("local", home).exists()
-    return raised.value.text(Texts("en"))
+    return raised.value.text(Catalog("en"))
 
 
 @pytest.mark.thorough

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from coder.config.installed import install_line
+from coder.config.distribution import install_line
 from coder.config.models import FILE, dialect_of, tokenizer_of, window_for
-from coder.config.provider import Provider, resolve_provider, wire_of
+from coder.config.providers import Provider, resolve_provider, wire_of
 from coder.config.schema import Config, ProviderSection
 from coder.engine.sdk import create_agent_session
 from coder.protocol.events import AnyEvent, ModelProgress

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from coder.model import errors
-from coder.model.base import ModelError
-from coder.model.http.waits import retry_after_seconds
-from coder.model.make import make_wire
-from coder.model.wires.chat_completions import ChatCompletions
+from coder.base.http.errors import retry_after_seconds
+from coder.models import errors
+from coder.models.make import make_wire
+from coder.models.model import ModelError
+from coder.models.wires.chat_completions import ChatCompletions
 from coder.protocol.events import Failed
 from kit import Chaos, ask
 from kit.driving import Project, drive, of

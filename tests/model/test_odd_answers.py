@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from coder.model.base import CallReady, ModelError
-from coder.model.make import make_wire
-from coder.model.scripted import Recorded, http_head
+from coder.models.make import make_wire
+from coder.models.model import CallReady, ModelError
+from coder.models.scripted import Recorded, http_head
 from kit import Chaos, collect, text_of
 from kit.fakes import stream_of
 from kit.wire_exchange import CALLS, calls_of, end_of, exchange, request_of
@@ -140,7 +140,7 @@ class Pinging(Chaos):
 
 
 def test_pings_after_the_end_are_not_listened_to_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coder.model.wires.client._PATIENCE_AFTER_END", 0.1)
+    monkeypatch.setattr("coder.models.wires.wire._PATIENCE_AFTER_END", 0.1)
 
     async def run(url: str) -> str:
         model = make_wire("chat", url)
@@ -158,8 +158,8 @@ def test_pings_after_the_end_are_not_listened_to_for_ever(monkeypatch: pytest.Mo
     [{"text": "x" * 300}, {"reasoning": "x" * 300}, {"calls": [{"name": "read", "arguments": {}}] * 9}],
 )
 def test_an_answer_without_end_is_cut_off(monkeypatch: pytest.MonkeyPatch, answer: dict[str, Any]) -> None:
-    monkeypatch.setattr("coder.model.wires.client._ANSWER_LIMIT", 200)
-    monkeypatch.setattr("coder.model.wires.client._MOST_CALLS", 8)
+    monkeypatch.setattr("coder.models.wires.wire._ANSWER_LIMIT", 200)
+    monkeypatch.setattr("coder.models.wires.wire._MOST_CALLS", 8)
     with pytest.raises(ModelError) as raised:
         exchange("messages", [answer])
     assert (raised.value.kind, raised.value.retryable) == ("protocol", False)

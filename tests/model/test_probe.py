@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from coder.model import probe
-from coder.model.probe import probe_window
+from coder.addons.tune import tune_run as probe
+from coder.addons.tune.tune_run import probe_window
 
 LLAMA_CPP = {"/props": {"default_generation_settings": {"n_ctx": 16_384, "id": 0}, "total_slots": 1}}
 VLLM = {"/v1/models": {"data": [{"id": "m", "max_model_len": 32_768}]}}

@@ -10,17 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coder.model.base import (
-    CallReady,
-    Chunk,
-    Completed,
-    ModelRequest,
-    ReasoningDelta,
-    Restarted,
-    TextDelta,
-)
-from coder.model.react.parser import ReactParser
-from coder.model.react.xml import ReactXml, in_dialect
+from coder.models.model import CallReady, Chunk, Completed, ModelRequest, ReasoningDelta, Restarted, TextDelta
+from coder.models.react.parser import ReactParser
+from coder.models.react.react_dialect import ReactXml, in_dialect
 from coder.protocol.messages import FunctionSpec, Message, ToolSpec, tool_call
 from kit import FakeModel, collect, text_of
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coder.model.base import (
+from coder.models.model import (
     CallReady,
     Chunk,
     Completed,
@@ -19,8 +19,8 @@ from coder.model.base import (
     Retrying,
     TextDelta,
 )
-from coder.model.retry import RetryingModel
-from coder.model.wires.chat_completions import ChatCompletions
+from coder.models.retry import RetryingModel
+from coder.models.wires.chat_completions import ChatCompletions
 from coder.protocol.messages import tool_call
 from kit import Chaos, FakeModel, ask, collect, text_of
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coder.model.base import CallReady, Completed, ReasoningDelta, Restarted, TextDelta
-from coder.model.salvage.wrap import CallSalvager
+from coder.models.model import CallReady, Completed, ReasoningDelta, Restarted, TextDelta
+from coder.models.salvage.hold import CallSalvager
 from coder.protocol.messages import tool_call
 from kit import text_of
 from kit.salvage import READ_A, TOOLS, calls_in, chunks_of, required_there

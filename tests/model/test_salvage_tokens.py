@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coder.model.base import CallReady, Completed, TextDelta
-from coder.model.salvage.wrap import CallSalvager
+from coder.models.model import CallReady, Completed, TextDelta
+from coder.models.salvage.hold import CallSalvager
 from kit import text_of
 from kit.salvage import READ_A, TOOLS, calls_in, chunks_of, required_there
 

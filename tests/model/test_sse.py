@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coder.model.http.sse import LineTooLong, SseParser
+from coder.base.http.sse import LineTooLong, SseParser
 
 
 def parse(*pieces: bytes) -> list[str]:

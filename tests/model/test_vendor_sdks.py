@@ -48,7 +48,7 @@ def bodies(wire: str) -> list[Any]:
     more = [bad, *seen, Message(role="user", content="look", images=[image])]
     settings = {"tools": [READ], "reasoning_effort": "high", "max_output_tokens": 5000}
     with Chaos([{"text": "ok"}] * 3, wire=wire) as server:
-        from coder.model.make import make_wire
+        from coder.models.make import make_wire
 
         origin = make_wire(wire, server.url).origin  # type: ignore[arg-type]  # one of them
         mine = msgspec.structs.replace(own, opaque=msgspec.structs.replace(own.opaque, origin=origin))

@@ -10,11 +10,10 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from coder.model.arguments import plain_id
-from coder.model.base import Adapted
-from coder.model.make import Wire, make_wire
-from coder.protocol.messages import Image, Message, tool_call, tool_message
-from coder.protocol.usage import Usage
+from coder.models.arguments import plain_id
+from coder.models.make import Wire, make_wire
+from coder.models.model import Adapted
+from coder.protocol.messages import Image, Message, Usage, tool_call, tool_message
 from kit import Chaos, Recorded, collect, text_of
 from kit.fakes import stream_of
 from kit.wire_exchange import (

@@ -10,7 +10,8 @@ from typing import Any, ClassVar, cast
 import msgspec
 import pytest
 
-from coder.model.base import (
+from coder.models.make import Wire, make_wire
+from coder.models.model import (
     CallReady,
     Chunk,
     CitationFound,
@@ -19,8 +20,7 @@ from coder.model.base import (
     ReasoningDelta,
     Restarted,
 )
-from coder.model.make import Wire, make_wire
-from coder.protocol.usage import Usage
+from coder.protocol.messages import Usage
 from kit import Chaos, chaos, collect, text_of
 from kit.fakes import WIRES, stream_of
 from kit.wire_exchange import CALLS, NATIVE, TEXT, TURN, calls_of, end_of, exchange, request_of

@@ -7,10 +7,9 @@ from collections.abc import Collection, Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
 
-from coder.modes.catalogue import Catalogue
-from coder.modes.discover import ModeRoots
-from coder.modes.render import NotThere, Ran, Refused
-from coder.modes.state import ModeKeeper
+from coder.extend.modes.discover import Catalogue, ModeRoots
+from coder.extend.modes.mode_state import ModeKeeper
+from coder.extend.modes.render import NotThere, Ran, Refused
 from coder.protocol.modes import (
     ModeDefinition,
     ModeStateChanged,

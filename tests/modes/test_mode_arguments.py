@@ -8,9 +8,8 @@ import msgspec
 import pytest
 from modeshop import SEED_EXAMPLE, Shop, done
 
-from coder.modes.arguments import Bound, bind, split_line
-from coder.modes.faults import ModeFault
-from coder.modes.values import problem_with
+from coder.extend.modes.template import ModeFault
+from coder.extend.modes.values import Bound, bind, problem_with, split_line
 from coder.protocol.modes import (
     ModeDefinition,
     ModeScope,

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from modeshop import SEED_EXAMPLE
 
-from coder.modes.importing import as_mode
+from coder.extend.modes.importing import as_mode
 from coder.protocol.events import AnyEvent
 from coder.protocol.ops import AnyOp
 from kit.driving import Project

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from modeshop import Shop
 
-from coder.modes.discover import MAX_BYTES, MAX_DEPTH, ModeRoots, discover, places
+from coder.extend.modes.discover import MAX_BYTES, MAX_DEPTH, ModeRoots, discover, places
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def ids(shop: Shop, cwd: Path | None = None) -> list[str]:
 
 
 def test_a_project_with_too_many_files_hides_no_others(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coder.modes.discover.MAX_FILES", 3)
+    monkeypatch.setattr("coder.extend.modes.discover.MAX_FILES", 3)
     for number in range(9):
         shop.mode(f"m{number}", "x")
     shop.mode("mine", "x", "home/.coder/modes")
@@ -208,7 +208,9 @@ def test_directories_of_others_above_us_are_not_read(shop: Shop, monkeypatch: py
     sub.mkdir()
     where = ModeRoots(cwd=sub, homes=[])
     assert len(discover(where)) == 1
-    monkeypatch.setattr("coder.modes.discover.owner_of", lambda path: 4242 if ".coder" in str(path) else 7)
+    monkeypatch.setattr(
+        "coder.extend.modes.discover.owner_of", lambda path: 4242 if ".coder" in str(path) else 7
+    )
     assert discover(where) == []
 
 

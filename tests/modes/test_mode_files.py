@@ -236,8 +236,8 @@ def test_deep_nesting_does_not_end_the_process(shop: Shop) -> None:
     """libyaml's tree builder overflows the C stack on this."""
     shop.mode("m", "---\nkind: " + "[" * 60_000 + "\n---\nx\n")
     code = (
-        "from pathlib import Path; from coder.modes.catalogue import Catalogue; "
-        "from coder.modes.discover import ModeRoots; from coder.texts import Texts; "
+        "from pathlib import Path; from coder.extend.modes.discover import Catalogue; "
+        "from coder.extend.modes.discover import ModeRoots; from coder.texts import Catalog; "
         f"print(Catalogue(ModeRoots(Path({str(shop.cwd)!r}), [])).definitions[0].error.message)"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

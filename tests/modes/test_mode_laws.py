@@ -12,12 +12,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from modeshop import Shop, switch, target
 
-from coder.modes.arguments import bind, quote, words_of
-from coder.modes.commands import command_line
-from coder.modes.discover import Found
-from coder.modes.faults import ModeFault
-from coder.modes.parse import parse_mode
-from coder.modes.template import filled, parse_template
+from coder.base.text import double_quoted as quote
+from coder.extend.modes.discover import Found
+from coder.extend.modes.parse import parse_mode
+from coder.extend.modes.render import command_line
+from coder.extend.modes.template import ModeFault, filled, parse_template
+from coder.extend.modes.values import bind, words_of
 from coder.protocol.modes import ModeDefinition, ModeScope, ModeVariable
 
 SCOPE = ModeScope("global", "(global)", "/")

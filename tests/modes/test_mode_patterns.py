@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from modeshop import Shop, switch, target
 
-from coder.modes import patterns
-from coder.modes.patterns import is_quick, matches
+from coder.extend import patterns
+from coder.extend.patterns import is_quick, matches
 
 RUNAWAYS = [
     (r"^(a+)+$", "a" * 60 + "!"),

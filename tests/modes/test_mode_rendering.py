@@ -9,11 +9,8 @@ from pathlib import Path
 import pytest
 from modeshop import SEED_EXAMPLE, Shop, done, switch, target
 
-from coder.modes.commands import command_line
-from coder.modes.faults import ModeFault
-from coder.modes.files import reader
-from coder.modes.render import MAX_INSERTED, MAX_RENDERED, NotThere, Refused
-from coder.modes.template import filled
+from coder.extend.modes.render import MAX_INSERTED, MAX_RENDERED, NotThere, Refused, command_line, reader
+from coder.extend.modes.template import ModeFault, filled
 from coder.policy.workspace import DirectoryWorkspace
 from coder.protocol.modes import InstantModeExecuted, ModeVariableInput, SetValue, TriggerInstantMode
 

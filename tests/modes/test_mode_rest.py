@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from modeshop import Shop, done
 
-from coder.modes.importing import as_mode
+from coder.extend.modes.importing import as_mode
 from coder.protocol.modes import InstantModeExecuted, TriggerInstantMode
 
 REST = """\

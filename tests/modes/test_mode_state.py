@@ -9,8 +9,8 @@ import msgspec
 import pytest
 from modeshop import SEED_EXAMPLE, Shop, done, switch, target
 
-from coder.modes.render import Ran
-from coder.modes.state import ModeKeeper
+from coder.extend.modes.mode_state import ModeKeeper
+from coder.extend.modes.render import Ran
 from coder.protocol.entries import ModeState, entry_of
 from coder.protocol.modes import (
     ModeStateChanged,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from coder.config.schema import OPERATING_MODES, PRESETS
 from coder.policy.explain import as_text, explain
 from coder.policy.shell.judge import judge
-from coder.texts import Texts
+from coder.texts import Catalog
 
 ROWS = [
     line.split("\t")
@@ -75,35 +75,35 @@ def test_a_check_is_recognized_by_its_meaning(root: Path, verdict: str, kind: st
     if found.is_check:
         kinds = ["part" if check.part else check.kind for check in found.checks if not check.dry]
         assert kind in kinds
-    ruling = explain(line, root, "balanced", "auto-edit").ruling
-    assert (ruling.decision == "allow") is (verdict == "yes")
-    assert ruling.check is (verdict == "yes")
+    decided = explain(line, root, "balanced", "auto-edit").decided
+    assert (decided.decision == "allow") is (verdict == "yes")
+    assert decided.check is (verdict == "yes")
 
 
 @pytest.mark.parametrize("mode", OPERATING_MODES)
 @pytest.mark.parametrize("preset", PRESETS)
 def test_only_auto_edit_runs_a_check_because_it_is_one(root: Path, preset: str, mode: str) -> None:
-    ruling = explain("npm test 2>&1 | tail", root, preset, mode).ruling  # type: ignore[arg-type]
-    assert ruling.check is (mode == "auto-edit" and preset in ("balanced", "auto-edit"))
+    decided = explain("npm test 2>&1 | tail", root, preset, mode).decided  # type: ignore[arg-type]
+    assert decided.check is (mode == "auto-edit" and preset in ("balanced", "auto-edit"))
 
 
 def test_an_explicit_ask_wins(root: Path) -> None:
-    ruling = explain("pytest -q", root, "balanced", "auto-edit", overrides={"bash": "ask"}).ruling
-    assert (ruling.decision, ruling.check) == ("ask", False)
+    decided = explain("pytest -q", root, "balanced", "auto-edit", overrides={"bash": "ask"}).decided
+    assert (decided.decision, decided.check) == ("ask", False)
 
 
 def test_what_the_person_always_allows_keeps_what_it_was_allowed(root: Path) -> None:
-    ruling = explain("npm test", root, "balanced", "auto-edit", allowlist=["npm test"]).ruling
-    assert (ruling.decision, ruling.check) == ("allow", False)
+    decided = explain("npm test", root, "balanced", "auto-edit", allowlist=["npm test"]).decided
+    assert (decided.decision, decided.check) == ("allow", False)
 
 
 def test_the_explanation_names_the_check(root: Path) -> None:
-    told = as_text(explain("cd tests && pytest -k x", root, "balanced", "auto-edit"), Texts("en"))
+    told = as_text(explain("cd tests && pytest -k x", root, "balanced", "auto-edit"), Catalog("en"))
     assert "It runs unasked in mode auto-edit: a check (pytest, part)." in told
 
 
 def test_the_explanation_names_the_word_that_is_not_known(root: Path) -> None:
-    told = as_text(explain("pytest -q --basetemp=x", root, "balanced", "auto-edit"), Texts("en"))
+    told = as_text(explain("pytest -q --basetemp=x", root, "balanced", "auto-edit"), Catalog("en"))
     assert "--basetemp=x is not known to be harmless for pytest" in told
 
 

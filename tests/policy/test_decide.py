@@ -9,12 +9,12 @@ from typing import cast
 import pytest
 
 from coder.config.schema import OPERATING_MODES, PRESETS, Decision, OperatingMode, Preset
-from coder.policy.decide import decide, matrix, preset_gives
+from coder.policy.decide import decide, matrix, preset_table
 from coder.policy.explain import explain
 from coder.policy.shell.judge import judge
 from coder.policy.shell.verdict import ShellVerdict
 from coder.policy.verification import is_verification
-from coder.texts import Texts
+from coder.texts import Catalog
 from coder.tools.registry import built_in_tools
 
 # Written from the contract, not from the code. Columns: strict, balanced, auto-edit, yolo.
@@ -57,11 +57,11 @@ CELLS = [
 @pytest.mark.parametrize(("tool", "preset", "mode", "wanted"), CELLS)
 def test_cell(tool: str, preset: Preset, mode: OperatingMode, wanted: str) -> None:
     shell = {"bash-looking": LOOKING, "bash-doing": DOING}.get(tool)
-    ruling = decide("bash" if shell else tool, preset, mode, shell=shell)
-    assert ruling.decision == wanted
-    assert ruling.reasons
-    assert all(reason.endswith((".", "!")) for reason in ruling.english)
-    assert all(reason.text(Texts("zh")).endswith("。") for reason in ruling.told)
+    decided = decide("bash" if shell else tool, preset, mode, shell=shell)
+    assert decided.decision == wanted
+    assert decided.reasons
+    assert all(reason.endswith((".", "!")) for reason in decided.english)
+    assert all(reason.text(Catalog("zh")).endswith("。") for reason in decided.told)
 
 
 def test_the_cells_cover_all_presets_and_modes() -> None:
@@ -73,14 +73,14 @@ def test_the_cells_cover_all_presets_and_modes() -> None:
 def test_trust_goes_by_the_same_table() -> None:
     for tools, cells in TABLE.items():
         for tool in tools.replace("bash-looking", "").replace("bash-doing", "bash").split():
-            assert [preset_gives(preset, tool) for preset in PRESETS] == cells.split()
+            assert [preset_table(preset, tool) for preset in PRESETS] == cells.split()
 
 
 def test_every_tool_says_what_it_is_and_has_its_row() -> None:
     in_table = {tool.partition("-")[0] for tools in TABLE for tool in tools.split()}
     # `job` shows and stops what bash was allowed to start
     assert set(built_in_tools()) - in_table == {"job"}, "a new tool gets a row in TABLE"
-    assert {preset_gives(preset, "job") for preset in PRESETS} == {"allow"}
+    assert {preset_table(preset, "job") for preset in PRESETS} == {"allow"}
     assert "unknown" not in {tool.kind for tool in built_in_tools().values()}
 
 
@@ -92,7 +92,7 @@ def bash(
     override: Decision | None = None,
     allowlist: tuple[str, ...] = (),
 ) -> tuple[str, list[str], bool, list[str]]:
-    ruling = decide(
+    decided = decide(
         "bash",
         cast(Preset, preset),
         cast(OperatingMode, mode),
@@ -100,7 +100,7 @@ def bash(
         shell=judge(line, directory),
         allowlist=allowlist,
     )
-    return ruling.decision, ruling.english, ruling.can_always, ruling.always_names
+    return decided.decision, decided.english, decided.can_always, decided.always_names
 
 
 def test_risk_turns_allow_into_ask_with_its_reason(tmp_path: Path) -> None:
@@ -139,12 +139,12 @@ def test_overrides_replace_the_cell_and_keep_the_risk(tmp_path: Path) -> None:
 
 
 def test_a_deny_tells_the_person_what_would_allow_and_the_model_does_not_hear_of_it() -> None:
-    for ruling, hint in (
+    for decided, hint in (
         (decide("write", "strict", "default"), "Preset balanced would ask."),
         (decide("write", "balanced", "plan"), "Leave plan mode (/mode default) to use it."),
     ):
-        assert str(ruling.told[-1]) == hint
-        assert hint not in " ".join(ruling.english)
+        assert str(decided.told[-1]) == hint
+        assert hint not in " ".join(decided.english)
     assert "plan mode" in decide("write", "balanced", "plan").english[0].lower()
     assert "permission.tools" in decide("read", "balanced", "default", overrides={"read": "deny"}).english[0]
 
@@ -420,8 +420,8 @@ def test_what_counts_as_a_command_that_verifies(tmp_path: Path, line: str, verif
     (root / "sub").mkdir(parents=True)
     (root / "out").symlink_to(tmp_path)
     assert is_verification(line, root, ["make check"]) is verifies
-    ruling = explain(line, root, "balanced", "auto-edit", verify_allow=["make check"]).ruling
-    assert ruling.check or not verifies
+    decided = explain(line, root, "balanced", "auto-edit", verify_allow=["make check"]).decided
+    assert decided.check or not verifies
 
 
 def test_loading_a_skill_is_never_asked_about() -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from coder.policy.explain import as_data, as_text, explain
-from coder.texts import Texts
+from coder.texts import Catalog
 
-ENGLISH = Texts("en")
+ENGLISH = Catalog("en")
 
 
 def test_segment_by_segment(tmp_path: Path) -> None:
@@ -39,7 +39,7 @@ def test_segment_by_segment(tmp_path: Path) -> None:
 
 def test_in_chinese_only_commands_stay(tmp_path: Path) -> None:
     explained = explain("ls && touch x; rm y", tmp_path, "balanced", "default")
-    assert as_text(explained, Texts("zh")).splitlines() == [
+    assert as_text(explained, Catalog("zh")).splitlines() == [
         "决定：询问",
         "  default 模式（权限预设 balanced）要求先询问：不确定是否只读的命令。",
         "允许   ls",
@@ -60,13 +60,13 @@ def test_nothing_is_said_twice(tmp_path: Path, line: str) -> None:
 
 
 def test_preset_mode_and_allowlist_count(tmp_path: Path) -> None:
-    assert explain("ls", tmp_path, "strict", "default").ruling.decision == "deny"
-    assert explain("touch x", tmp_path, "balanced", "plan").ruling.decision == "deny"
-    assert explain("rm x", tmp_path, "balanced", "yolo").ruling.decision == "allow"
+    assert explain("ls", tmp_path, "strict", "default").decided.decision == "deny"
+    assert explain("touch x", tmp_path, "balanced", "plan").decided.decision == "deny"
+    assert explain("rm x", tmp_path, "balanced", "yolo").decided.decision == "allow"
     told = explain("touch x", tmp_path, "balanced", "default", allowlist=["touch"])
-    assert told.ruling.decision == "allow"
+    assert told.decided.decision == "allow"
     told = explain("ls", tmp_path, "balanced", "default", overrides={"bash": "deny"})
-    assert told.ruling.decision == "deny"
+    assert told.decided.decision == "deny"
 
 
 def test_inner_lines_and_broken_ones(tmp_path: Path) -> None:

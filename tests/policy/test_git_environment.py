@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from coder.base.process import git as git_environment
+from coder.base.process.git import read_only_environment
 from coder.policy.decide import decide
 from coder.policy.shell.judge import judge
-from coder.process import git as git_environment
-from coder.process.git import read_only_environment
 
 from .place import make_workspace
 
@@ -339,9 +339,9 @@ def test_the_persons_own_variables(repository: Repository, monkeypatch: pytest.M
 def test_always_covers_git_in_a_mixed_line_by_its_name_only(repository: Repository) -> None:
     """Such a line is not read-only as a whole, so it runs in the ordinary environment."""
     verdict = judge("touch x && git status", repository.root)
-    ruling = decide("bash", "balanced", "default", shell=verdict, allowlist=["touch"])
-    assert ruling.decision == "ask"
-    assert ruling.always_names == ["touch", "git status"]
+    decided = decide("bash", "balanced", "default", shell=verdict, allowlist=["touch"])
+    assert decided.decision == "ask"
+    assert decided.always_names == ["touch", "git status"]
     both = decide("bash", "balanced", "default", shell=verdict, allowlist=["touch", "git status"])
     assert both.decision == "allow"
     wrapped = judge("touch x && timeout 5 git status", repository.root)

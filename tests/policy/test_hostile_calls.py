@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from coder.policy.sandbox.ladder import SandboxLevel
+from coder.policy.sandbox.backends import SandboxLevel
 from coder.policy.verification import is_verification
 from coder.protocol.events import AnyEvent, ApprovalRequested, ToolCallChanged
 from coder.protocol.ops import ApprovalReply, SetOperatingMode, UserInput
@@ -135,10 +135,10 @@ def test_a_call_in_anothers_shape_is_read_in_one_pass(tool: str, arguments: str)
 import resource
 from pathlib import Path
 from coder.tools import bash, edit, patch
-from coder.tools.calls.resolve import understood
+from coder.tools.calls.resolve import resolve_call
 resource.setrlimit(resource.RLIMIT_CPU, (30, 30))
 tools = {{"edit": edit.Edit(), "patch": patch.Patch(), "bash": bash.Bash()}}
-print(understood({tool!r}, {arguments}, tools, Path("/"))[0].spec.name)
+print(resolve_call({tool!r}, {arguments}, tools, Path("/"))[0].spec.name)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.stdout.strip() in ("bash", "patch"), done.stderr[-500:]

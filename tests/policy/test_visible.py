@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coder.policy.visible import MARK, visible, warnings
-from coder.terminal.render.width import char_width
-from coder.texts import Texts
+from coder.texts import Catalog
+from coder.ui.terminal.render.width import char_width
 
 UNSEEN = (
     *("\u200b\u200c\u200d\u2060\u2063\ufeff\u00ad\u061c\u180e\u034f", "\u3164\uffa0\u115f\u1160\u2800\u17b4"),
@@ -34,8 +34,8 @@ def test_what_cannot_be_seen_stands_there_by_its_code(char: str) -> None:
     seen = visible(f"git{char}status")
     assert seen.text == f"git⟨U+{ord(char):04X}⟩status"
     assert seen.hidden == 1
-    assert warnings(seen, Texts("en"))
-    assert warnings(seen, Texts("zh"))
+    assert warnings(seen, Catalog("en"))
+    assert warnings(seen, Catalog("zh"))
 
 
 def test_nothing_that_unicode_calls_ignorable_is_left() -> None:
@@ -55,7 +55,7 @@ def test_nothing_that_unicode_calls_ignorable_is_left() -> None:
 def test_ordinary_text_is_shown_as_it_is(text: str) -> None:
     seen = visible(text)
     assert seen.text == text
-    assert warnings(seen, Texts("en")) == []
+    assert warnings(seen, Catalog("en")) == []
 
 
 def test_a_family_is_marked_and_still_there() -> None:
@@ -79,11 +79,11 @@ def test_a_family_is_marked_and_still_there() -> None:
 )
 def test_runs_are_counted(text: str, shown: str) -> None:
     assert visible(text).text == shown
-    assert warnings(visible(text), Texts("en"))
+    assert warnings(visible(text), Catalog("en"))
 
 
 def test_a_long_line_is_told() -> None:
-    assert "Its longest line has 9001 characters." in warnings(visible("a\n" + "x" * 9001), Texts("en"))
+    assert "Its longest line has 9001 characters." in warnings(visible("a\n" + "x" * 9001), Catalog("en"))
 
 
 @given(st.text(st.one_of(st.characters(), st.sampled_from(" \t\n" + "".join(UNSEEN))), max_size=200))

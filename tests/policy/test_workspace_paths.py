@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coder.policy.workspace import DirectoryWorkspace
-from coder.tools.base import OutsideWorkspace
+from coder.tools.tool import OutsideWorkspace
 
 from .place import make_workspace
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from coder.policy.sandbox.bwrap import find_bwraps
-from coder.process import binaries
-from coder.process.binaries import PACKAGES, origin_of, recorded
+from coder.base.process import binaries
+from coder.base.process.binaries import PACKAGES, origin_of, recorded
+from coder.policy.sandbox.bubblewrap import find_bwraps
 from coder.tools.search.ripgrep import find_ripgrep
 from kit.calls import bash
 from kit.driving import Project, play

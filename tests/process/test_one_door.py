@@ -1,4 +1,4 @@
-"""Programs are started by `coder.process.programs` alone, and whoever starts one says how it is confined."""
+"""Only `coder.base.process.programs` starts programs, and every caller says how the program is confined."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from coder.process.programs import Runs
+from coder.base.process.programs import Runs
 
 SOURCE = Path(__file__).parent.parent.parent / "src" / "coder"
 FILES = sorted(SOURCE.rglob("*.py"))
-DOOR = SOURCE / "process" / "programs.py"
+DOOR = SOURCE / "base" / "process" / "programs.py"
 # Functions of `os`, of event loops and of the C library that start a program or another process, and modules
 # that exist for it or do it on the way (`platform.processor` runs `uname`).
 STARTS = re.compile(
@@ -42,11 +42,11 @@ ALLOWED = {
     ("policy/sandbox/launch.py", "ctypes"): "the same: Landlock and seccomp have no other interface",
     ("policy/network/inside.py", "execvp"): "opens a command's sockets inside the sandbox, and becomes it",
     ("policy/sandbox/connect.py", "ctypes"): "seccomp's notifications",
-    ("process/own_process.py", "ctypes"): "prctl",
-    ("batch/nursery.py", "fork"): "forks task processes of coder's own, warm",
-    ("batch/nursery.py", "ctypes"): "prctl",
-    ("model/local/serve.py", "ctypes"): "prctl",
-    ("record/tree/watch.py", "ctypes"): "inotify",
+    ("base/process/own_process.py", "ctypes"): "prctl",
+    ("addons/batch/fork_server.py", "fork"): "forks task processes of coder's own, warm",
+    ("addons/batch/fork_server.py", "ctypes"): "prctl",
+    ("addons/local/serve.py", "ctypes"): "prctl",
+    ("history/tree/index.py", "ctypes"): "inotify",
 }
 
 
@@ -98,7 +98,7 @@ def test_no_module_starts_a_program_by_itself() -> None:
             used.add((name, what))
             if (name, what) not in ALLOWED:
                 found.append(f"{name}:{line}: {what}")
-    assert found == [], "start it by coder.process.programs"
+    assert found == [], "start it by coder.base.process.programs"
     assert used >= set(ALLOWED), "what nobody does any more needs no leave"
 
 
@@ -132,8 +132,8 @@ def test_no_module_starts_a_program_by_itself() -> None:
         "__import__('pty')",
         "from importlib import import_module; import_module('subprocess')",
         "import sys; sys.modules['subprocess'].run('x')",
-        "from coder.process.programs import subprocess",
-        "from coder.process import programs; programs.subprocess.run('x')",
+        "from coder.base.process.programs import subprocess",
+        "from coder.base.process import programs; programs.subprocess.run('x')",
         "from operator import attrgetter; attrgetter('posix_spawn')(os)",
         "libc.execve(b'x')",
         "CDLL(None)['system'](b'x')",

@@ -15,19 +15,19 @@ from hypothesis import strategies as st
 
 import coder
 from coder.cli.show import lines_of
-from coder.context.ledger import Ledger
+from coder.context.action_log import ActionLog
 from coder.engine.resume import Choices, JobsLeft
+from coder.history import log as session_log
+from coder.history.log import SessionLog, read_log
+from coder.history.replay import Replay
+from coder.history.rewound import RecentTurns
+from coder.history.sinks import encode
+from coder.history.turn_so_far import NewestTurn
 from coder.protocol import entries
 from coder.protocol.history import HistoryEvent
-from coder.record import log as session_log
-from coder.record.files import encode
-from coder.record.log import SessionLog, read_log
-from coder.record.recent import RecentTurns
-from coder.record.replay import Replay
-from coder.record.turn_so_far import NewestTurn
-from coder.servers.acp.replay import RecordReplay
-from coder.texts import Texts
-from coder.view.html.events import Renderer
+from coder.texts import Catalog
+from coder.ui.acp.acp_replay import RecordReplay
+from coder.ui.browser.event_html import Renderer
 from kit.record_sessions import RECORDS, Told
 
 OLD = [path for path in RECORDS if path.stem != "unknown"]
@@ -123,10 +123,10 @@ def strange(draw: st.DrawFn) -> HistoryEvent:
 @pytest.mark.thorough
 @given(st.lists(strange(), max_size=12))
 def test_nothing_that_a_line_may_hold_stops_a_reader(events: list[HistoryEvent]) -> None:
-    texts = Texts("en")
+    texts = Catalog("en")
     takers: list[Any] = [
         Replay(),
-        Ledger(),
+        ActionLog(),
         RecentTurns(),
         Choices(),
         NewestTurn(),
@@ -166,11 +166,11 @@ JSON_READERS = {
     "engine/sdk.py": "a step's actions are JSON",
     "engine/subagent.py": "wraps a line in a line",
     "protocol/history.py": "makes an entry of it",
-    "record/seal.py": "a seal is over the JSON",
-    "record/sinks.py": "writes it",
-    "servers/acp/replay.py": "shows the short fields as they are",
-    "servers/acp/updates.py": "shows the short fields as they are",
-    "terminal/render/recorded.py": "shows the fields of results as they are",
+    "history/signature.py": "a seal is over the JSON",
+    "history/sinks.py": "writes it",
+    "ui/acp/acp_replay.py": "shows the short fields as they are",
+    "ui/acp/updates.py": "shows the short fields as they are",
+    "ui/terminal/render/recorded.py": "shows the fields of results as they are",
 }
 
 

@@ -17,8 +17,8 @@ import pytest
 from coder.config.allowlist import Allowlist
 from coder.config.trust import TrustStore
 from coder.context.memory import Memory
-from coder.record.log import read_log
-from coder.terminal.input.history import ProjectHistory
+from coder.history.log import read_log
+from coder.ui.terminal.input.input_history import ProjectHistory
 from kit.fault_points import WRITES
 
 SCRIPT = Path(__file__).parents[1] / "kit" / "fault_points.py"
@@ -64,8 +64,8 @@ from coder.config.allowlist import Allowlist
 from coder.config.trust import TrustStore
 from coder.context.memory import Memory
 from coder.protocol.history import HistoryEvent
-from coder.record.sinks import JsonlHistorySink
-from coder.terminal.input.history import ProjectHistory
+from coder.history.sinks import JsonlHistorySink
+from coder.ui.terminal.input.input_history import ProjectHistory
 
 home, name = Path(sys.argv[1]), sys.argv[2]
 stores = TrustStore(home), Allowlist(home, home), Memory(home, home), ProjectHistory(home / "history")

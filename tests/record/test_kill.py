@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
+from coder.history.log import read_log
+from coder.history.replay import replay
+from coder.history.sinks import JsonlHistorySink
 from coder.protocol.events import ApprovalRequested
 from coder.protocol.history import INTERRUPTED, HistoryEvent
 from coder.protocol.messages import Message
 from coder.protocol.ops import ApprovalReply
-from coder.record.log import read_log
-from coder.record.replay import replay
-from coder.record.sinks import JsonlHistorySink
 from kit import ScriptedServer
 from kit.calls import call
 from kit.driving import Driver, Project
@@ -66,7 +66,7 @@ class Rich:
             self.id = path.stem
             self.log = path.read_bytes()
             self.messages: list[Message] = session.conversation.messages
-            self.usage = session.usage
+            self.usage = session.meter.usage
             self.todos = [todo.content for todo in session.context.todos]
             self.snapshot = project.snapshot()
         self.events = [json.loads(line) for line in self.log.splitlines()]

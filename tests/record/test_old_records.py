@@ -24,15 +24,15 @@ import msgspec
 import pytest
 
 from coder.cli import export, show
-from coder.context.ledger import Ledger
+from coder.context.action_log import ActionLog
 from coder.engine.resume import Choices, JobsLeft
 from coder.engine.turn_state import NOTHING_ASKED
-from coder.record.log import read_log
-from coder.record.recent import RecentTurns
-from coder.record.replay import Replay
-from coder.record.store import SessionStore
-from coder.record.turn_so_far import NewestTurn
-from coder.servers.acp.replay import RecordReplay
+from coder.history.log import read_log
+from coder.history.replay import Replay
+from coder.history.rewound import RecentTurns
+from coder.history.store import SessionStore
+from coder.history.turn_so_far import NewestTurn
+from coder.ui.acp.acp_replay import RecordReplay
 from kit.record_sessions import RECORDS, SESSIONS, Told, records
 
 READINGS = RECORDS[0].parent.parent / "old_readings"
@@ -58,19 +58,19 @@ def reading(record: Path, directory: Path) -> dict[str, Any]:
     history = directory / ".coder" / "history"
     history.mkdir(parents=True)
     shutil.copy(record, history)
-    state, ledger, recent, choices, newest, jobs = (
-        Replay(), Ledger(), RecentTurns(), Choices(), NewestTurn(), JobsLeft()
+    state, action_log, recent, choices, newest, jobs = (
+        Replay(), ActionLog(), RecentTurns(), Choices(), NewestTurn(), JobsLeft()
     )  # fmt: skip
     editor = Told()
     replay = RecordReplay(editor)
     for event in read_log(record):
-        for taker in (state, ledger, recent, choices, newest, jobs, replay):
+        for taker in (state, action_log, recent, choices, newest, jobs, replay):
             taker.take(event)
     (info,) = SessionStore(directory).infos()
     found = {
         "listed": [info.title, info.created_at, info.turns],
         "replay": {name: getattr(state, name) for name in STATE},
-        "ledger": ledger.whole_text().split("\n"),
+        "ledger": action_log.whole_text().split("\n"),
         "recent": recent.turns,
         "choices": [
             choices.budget,

@@ -15,14 +15,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coder.fs.atomic import write_atomically
+from coder.base.files import write_atomically
+from coder.history.log import SessionLog, read_log
+from coder.history.sinks import HistoryError, JsonlHistorySink, LegacyXmlSink, valid_text
+from coder.history.store import SessionStore
 from coder.protocol import entries
 from coder.protocol.history import HistoryEvent
-from coder.protocol.usage import Tokens
-from coder.record.files import RecordError, valid_text
-from coder.record.log import SessionLog, read_log
-from coder.record.sinks import JsonlHistorySink, LegacyXmlSink
-from coder.record.store import SessionStore
+from coder.protocol.messages import Tokens
 
 
 def event(content: str = "hi", **fields: Any) -> HistoryEvent:
@@ -81,7 +80,7 @@ def test_one_line_an_event(path: Path) -> None:
 def test_a_log_has_one_writer(path: Path) -> None:
     first, second = JsonlHistorySink(path), JsonlHistorySink(path)
     first.append(event())
-    with pytest.raises(RecordError, match="open in another process"):
+    with pytest.raises(HistoryError, match="open in another process"):
         second.append(event())
     first.close()
     second.append(event("now"))
@@ -96,7 +95,7 @@ def test_a_lock_that_a_fork_of_a_killed_writer_still_holds_is_waited_for(
     path.touch()
     held = os.open(path, os.O_RDWR)
     fcntl.flock(held, fcntl.LOCK_EX)
-    monkeypatch.setattr("coder.record.sinks.time.sleep", lambda _: os.close(held))
+    monkeypatch.setattr("coder.history.sinks.time.sleep", lambda _: os.close(held))
     sink = JsonlHistorySink(path)
     sink.append(event())
     sink.close()
@@ -131,7 +130,7 @@ def test_a_disk_that_is_full_in_the_middle_of_a_line(path: Path, monkeypatch: py
         return done
 
     monkeypatch.setattr(os, "write", short)
-    with pytest.raises(RecordError, match="the disk is full"):
+    with pytest.raises(HistoryError, match="the disk is full"):
         sink.append(event("two"))
     assert path.read_bytes() == whole  # the part of the line is taken back
     monkeypatch.undo()
@@ -145,7 +144,7 @@ def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path, where: str) ->
     blocked = tmp_path / "blocked"
     blocked.write_text("x", encoding="utf-8")
     directory = blocked if where == "a file" else Path("/proc/nowhere")
-    with pytest.raises(RecordError, match=r"--log-dir"):
+    with pytest.raises(HistoryError, match=r"--log-dir"):
         JsonlHistorySink(directory / "log.jsonl").append(event())
 
 
@@ -197,9 +196,9 @@ def test_the_xml_history_is_well_formed_for_any_text(rows: list[tuple[str, str, 
 
 def test_the_xml_history_says_where_it_cannot_be_written() -> None:
     sink = LegacyXmlSink(Path("/dev/full"))
-    with pytest.raises(RecordError, match="/dev/full"):
+    with pytest.raises(HistoryError, match="/dev/full"):
         sink.append(event("x" * 100_000))
-    with pytest.raises((RecordError, OSError)):
+    with pytest.raises((HistoryError, OSError)):
         sink.close()
 
 
@@ -253,7 +252,7 @@ def test_the_start_is_not_lost_where_it_could_not_be_written(path: Path) -> None
     path.parent.write_text("in the way", encoding="utf-8")
     log = SessionLog("s", [JsonlHistorySink(path)], lambda _event: None)
     log.append(START, "prompt")
-    with pytest.raises(RecordError):
+    with pytest.raises(HistoryError):
         log.append(TURN, "hi")
     path.parent.unlink()
     log.append(TURN, "hi again")
@@ -272,7 +271,7 @@ def test_an_atomic_write_leaves_the_old_or_the_new(tmp_path: Path, monkeypatch: 
         os.write(fd, data[:3])
         raise OSError(errno.ENOSPC, "full")
 
-    monkeypatch.setattr("coder.fs.atomic.write_all", full)
+    monkeypatch.setattr("coder.base.files.write_all", full)
     with pytest.raises(OSError, match="full"):
         write_atomically(path, b"something new")
     assert path.read_bytes() == b"old"

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
-from coder.rpc.wire import Line, Outbox
+from coder.base.rpc import Line, Outbox
 
 LIMIT = 1 << 20
 

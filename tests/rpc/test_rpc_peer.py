@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from coder.rpc import peer as rpc
-from coder.rpc.peer import Answered, Gone, Json, Method, Peer, RpcError
+from coder.base import rpc
+from coder.base.rpc import Answered, Gone, Json, Method, Peer, RpcError
 
 
 class Side(Peer):

@@ -1,4 +1,4 @@
-"""A workspace with neighbours worth protecting, and a way to run a command there inside a rung of the ladder.
+"""A workspace with neighbours worth protecting, and a way to run a command there in a sandbox backend.
 
 Also a program: as `python box.py` it reads what to run from stdin, so that another user can run it.
 """
@@ -17,13 +17,13 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coder.policy.sandbox.bwrap import FILTER_FILE
-from coder.policy.sandbox.ladder import Sandbox, SandboxLevel
+from coder.base.process.programs import Runs
+from coder.base.process.run import Outcome, run_process
+from coder.policy.sandbox.backends import Sandbox, SandboxLevel
+from coder.policy.sandbox.bubblewrap import FILTER_FILE
 from coder.policy.sandbox.launch import SCOPES_FROM, landlock_abi
 from coder.policy.sandbox.probe import probe, trial
 from coder.policy.sandbox.seccomp import strong_filter
-from coder.process.programs import Runs
-from coder.process.run import Outcome, run_process
 
 if TYPE_CHECKING:
     from coder.policy.sandbox.seccomp import Sockets
@@ -42,19 +42,19 @@ def bwrap() -> str:
 
 @cache
 def available() -> list[str]:
-    """The rungs that work here; the suite runs inside each."""
+    """The backends that work here; the suite runs inside each."""
     with tempfile.TemporaryDirectory() as directory:
         rungs = [("bwrap", SandboxLevel("bwrap", bwrap()))]
         rungs.append(("landlock", SandboxLevel("landlock")))
         return [name for name, level in rungs if not trial(level, Path(directory), network=False)]
 
 
-def level_of(rung: str) -> SandboxLevel:
-    if rung == "bwrap":
+def level_of(backend: str) -> SandboxLevel:
+    if backend == "bwrap":
         return SandboxLevel("bwrap", bwrap(), filters=True, connects=True, overlays=True)
     return (
         SandboxLevel("landlock", scopes=landlock_abi() >= SCOPES_FROM, connects=True)
-        if rung == "landlock"
+        if backend == "landlock"
         else SandboxLevel()
     )
 
@@ -79,7 +79,7 @@ def _as_nobody(*arguments: str, **options: Any) -> subprocess.CompletedProcess[s
 @cache
 def why_not_nobody() -> str:
     """Why that user cannot run this interpreter with what it needs; empty where it can."""
-    tried = _as_nobody("-c", "import asyncio, ctypes, msgspec, coder.process.run")
+    tried = _as_nobody("-c", "import asyncio, ctypes, msgspec, coder.base.process.run")
     told = tried.stderr.strip().splitlines()
     return f"user nobody may not load {sys.executable}: {told[-1:]}" if tried.returncode else ""
 
@@ -98,12 +98,12 @@ def fingerprint(directory: Path) -> dict[str, str]:
 class Box:
     """The layout: project (the workspace), home with secrets, and a directory outside with a file in it."""
 
-    def __init__(self, rung: str, user: str = "me") -> None:
+    def __init__(self, backend: str, user: str = "me") -> None:
         if user == "nobody" and why_not_nobody():  # an interpreter in root's home, say
             import pytest
 
             pytest.skip(why_not_nobody())
-        self.rung, self.user = rung, user
+        self.backend, self.user = backend, user
         self.root = Path(os.path.realpath(tempfile.mkdtemp(prefix="box-")))
         self.workspace = self.root / "project"
         self.home = self.root / "home"
@@ -165,7 +165,7 @@ class Box:
     def run(self, script: str, **options: Any) -> Outcome:
         """`script` by bash. Options: plan, network, writable, timeout_ms."""
         job = {
-            "rung": self.rung,
+            "backend": self.backend,
             "workspace": str(self.workspace),
             "home": str(self.coder_home),
             "environment": self.environment(),
@@ -192,7 +192,7 @@ class Box:
 
 def run_job(job: dict[str, Any]) -> Outcome:
     sandbox = Sandbox(
-        level_of(job["rung"]),
+        level_of(job["backend"]),
         Path(job["workspace"]),
         Path(job["home"]),
         writable=job.get("writable", ()),

@@ -14,15 +14,15 @@ from pathlib import Path
 
 import pytest
 
-from coder.context.ide.transport import CompanionTransport, IdeFault
+from coder.addons.ide.transport import CompanionTransport, IdeFault
+from coder.base.safe_open import repository_chain, repository_of
 from coder.context.memory import Memory
 from coder.context.prompt import project_instructions
-from coder.fs.safe_open import repository_chain, repository_of
-from coder.mcp.oauth import _Redirect
-from coder.modes.discover import ModeRoots, discover
-from coder.texts import Texts
-from coder.view.answers import Answers
-from coder.view.server import ViewServer
+from coder.extend.mcp.oauth import _Redirect
+from coder.extend.modes.discover import ModeRoots, discover
+from coder.texts import Catalog
+from coder.ui.browser.pages import Answers
+from coder.ui.browser.web_server import ViewServer
 from kit.companion import FakeEditor
 
 ANOTHER = 12_345
@@ -99,7 +99,7 @@ def another_user() -> Iterator[None]:
 @as_root
 def test_a_code_on_the_browser_s_command_line_is_of_no_use_to_others(tmp_path: Path) -> None:
     """They read it in /proc before the browser has started."""
-    with ViewServer(Answers(tmp_path, [], Texts("en")), Texts("en")) as server:
+    with ViewServer(Answers(tmp_path, [], Catalog("en")), Catalog("en")) as server:
         threading.Thread(target=server.serve_forever, args=(0.01,)).start()
         headers = {"X-Coder-Code": server.one_time_url().partition("#code=")[2]}
 

@@ -13,12 +13,12 @@ from types import SimpleNamespace
 import pytest
 from box import available, fingerprint, level_of
 
+from coder.base.process.programs import Runs
+from coder.base.process.run import Outcome, run_process
 from coder.policy.sandbox import caches
+from coder.policy.sandbox.backends import Sandbox
 from coder.policy.sandbox.caches import Layer, LayerUse, clear_layers, layers_in_use, take_layer
 from coder.policy.sandbox.caches import settings_without_credentials as public_settings
-from coder.policy.sandbox.ladder import Sandbox
-from coder.process.programs import Runs
-from coder.process.run import Outcome, run_process
 from coder.protocol.events import Notice
 from kit import ScriptedServer
 from kit.calls import bash
@@ -28,7 +28,7 @@ RUNGS = available()
 
 
 @pytest.fixture(params=RUNGS)
-def rung(request: pytest.FixtureRequest) -> str:
+def backend(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
@@ -68,11 +68,11 @@ def home(tmp_path: Path) -> Path:
     return found
 
 
-def run(rung: str, tmp_path: Path, home: Path, line: str, **environment: str) -> Outcome:
+def run(backend: str, tmp_path: Path, home: Path, line: str, **environment: str) -> Outcome:
     root = tmp_path / "project"
     root.mkdir(exist_ok=True)
     given = {"PATH": os.environ["PATH"], "HOME": str(home), **environment}
-    sandbox = Sandbox(level_of(rung), root, tmp_path / "own", environment=given, caches=True)
+    sandbox = Sandbox(level_of(backend), root, tmp_path / "own", environment=given, caches=True)
 
     async def scenario() -> Outcome:
         return await run_process(
@@ -91,7 +91,7 @@ def run(rung: str, tmp_path: Path, home: Path, line: str, **environment: str) ->
     return asyncio.run(scenario())
 
 
-def test_no_layer_shows_a_credential(rung: str, tmp_path: Path, home: Path) -> None:
+def test_no_layer_shows_a_credential(backend: str, tmp_path: Path, home: Path) -> None:
     hidden = [
         ".cargo/credentials.toml",
         ".m2/settings.xml",
@@ -102,7 +102,7 @@ def test_no_layer_shows_a_credential(rung: str, tmp_path: Path, home: Path) -> N
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_text("token = very-secret\n", encoding="utf-8")
     outcome = run(
-        rung,
+        backend,
         tmp_path,
         home,
         f"cd {home}; cat {' '.join(hidden)}; grep -rs very-secret {home} $CARGO_HOME; true",
@@ -112,29 +112,29 @@ def test_no_layer_shows_a_credential(rung: str, tmp_path: Path, home: Path) -> N
         assert (home / name).read_text(encoding="utf-8") == "token = very-secret\n"
 
 
-def test_programs_on_the_person_s_path_stay_as_they_are(rung: str, tmp_path: Path, home: Path) -> None:
+def test_programs_on_the_person_s_path_stay_as_they_are(backend: str, tmp_path: Path, home: Path) -> None:
     tool = home / ".cargo" / "bin" / "tool"
     tool.parent.mkdir(parents=True)
     tool.write_text("#!/bin/sh\necho true tool\n", encoding="utf-8")
     tool.chmod(0o755)
     line = f"echo evil > {tool}; cp /bin/ls {tool.parent}/other; rm -f {tool}; tool"
-    outcome = run(rung, tmp_path, home, line, PATH=f"{tool.parent}:{os.environ['PATH']}")
+    outcome = run(backend, tmp_path, home, line, PATH=f"{tool.parent}:{os.environ['PATH']}")
     assert outcome.stdout == "true tool\n"
     assert [path.name for path in tool.parent.iterdir()] == ["tool"]
 
 
-def test_a_cache_that_is_on_path_itself_is_not_layered(rung: str, tmp_path: Path, home: Path) -> None:
+def test_a_cache_that_is_on_path_itself_is_not_layered(backend: str, tmp_path: Path, home: Path) -> None:
     (home / ".npm").mkdir()
     line = f"touch {home}/.npm/made && echo written"
-    outcome = run(rung, tmp_path, home, line, PATH=f"{home}/.npm:{os.environ['PATH']}")
+    outcome = run(backend, tmp_path, home, line, PATH=f"{home}/.npm:{os.environ['PATH']}")
     assert outcome.stdout == ""
     assert list((home / ".npm").iterdir()) == []
 
 
-def test_a_cache_that_is_missing_is_made_in_the_layer(rung: str, tmp_path: Path, home: Path) -> None:
+def test_a_cache_that_is_missing_is_made_in_the_layer(backend: str, tmp_path: Path, home: Path) -> None:
     line = 'mkdir -p "$XDG_CACHE_HOME/x" && echo 7 > "$XDG_CACHE_HOME/x/y" && cat "$XDG_CACHE_HOME/x/y"'
-    assert run(rung, tmp_path, home, line).stdout == "7\n"
-    assert run(rung, tmp_path, home, 'cat "$XDG_CACHE_HOME/x/y"').stdout == "7\n"
+    assert run(backend, tmp_path, home, line).stdout == "7\n"
+    assert run(backend, tmp_path, home, 'cat "$XDG_CACHE_HOME/x/y"').stdout == "7\n"
     assert list(home.iterdir()) == []
 
 
@@ -142,7 +142,7 @@ def test_a_cache_that_is_missing_is_made_in_the_layer(rung: str, tmp_path: Path,
     ("program", "variable", "target"), [("go", "GOBIN", "go/bin"), ("cargo", "CARGO_INSTALL_ROOT", ".cargo")]
 )
 def test_a_program_is_not_installed_where_nobody_looks(
-    rung: str, tmp_path: Path, home: Path, program: str, variable: str, target: str
+    backend: str, tmp_path: Path, home: Path, program: str, variable: str, target: str
 ) -> None:
     """The cache lies elsewhere, and `go install` would put programs beside it."""
     found = tmp_path / "programs" / program
@@ -151,25 +151,27 @@ def test_a_program_is_not_installed_where_nobody_looks(
     found.chmod(0o755)
     path = f"{found.parent}:{os.environ['PATH']}"
     install = f'echo "${variable}"; mkdir -p "${variable}" && echo x > "${variable}/tool" && echo installed'
-    outcome = run(rung, tmp_path, home, install, PATH=path)
+    outcome = run(backend, tmp_path, home, install, PATH=path)
     assert outcome.stdout == f"{home}/{target}\n"
     assert not (home / target / "tool").exists()
-    assert run(rung, tmp_path, home, f"echo ${variable}", PATH=path, **{variable: "/own"}).stdout == "/own\n"
+    assert (
+        run(backend, tmp_path, home, f"echo ${variable}", PATH=path, **{variable: "/own"}).stdout == "/own\n"
+    )
 
 
-def test_a_cache_that_a_variable_moved_is_found_there(rung: str, tmp_path: Path, home: Path) -> None:
+def test_a_cache_that_a_variable_moved_is_found_there(backend: str, tmp_path: Path, home: Path) -> None:
     moved = tmp_path / "data" / "pip"
     moved.mkdir(parents=True)
     (moved / "kept").write_text("the person's\n", encoding="utf-8")
     before = fingerprint(moved)
     line = 'echo x > "$PIP_CACHE_DIR/made" && cat "$PIP_CACHE_DIR/made" "$PIP_CACHE_DIR/kept"'
-    outcome = run(rung, tmp_path, home, line, PIP_CACHE_DIR=str(moved))
+    outcome = run(backend, tmp_path, home, line, PIP_CACHE_DIR=str(moved))
     assert outcome.stdout.splitlines()[0] == "x"
-    assert "the person's" in outcome.stdout or rung != "bwrap"
+    assert "the person's" in outcome.stdout or backend != "bwrap"
     assert fingerprint(moved) == before
 
 
-def test_registry_settings_are_seen_without_credentials(rung: str, tmp_path: Path, home: Path) -> None:
+def test_registry_settings_are_seen_without_credentials(backend: str, tmp_path: Path, home: Path) -> None:
     (home / ".npmrc").write_text(
         "registry=https://registry.example.com/\n"
         "//registry.example.com/:_authToken=very-secret\n"
@@ -191,7 +193,7 @@ def test_registry_settings_are_seen_without_credentials(rung: str, tmp_path: Pat
     assert "npmRegistryServer" in shown[".yarnrc.yml"]
     assert "very-secret" not in "".join(shown.values())
     line = 'cat "${npm_config_userconfig:-$HOME/.npmrc}"; cat "$HOME/.yarnrc.yml"'
-    outcome = run(rung, tmp_path, home, line)
+    outcome = run(backend, tmp_path, home, line)
     assert outcome.stdout.startswith("registry=https://registry.example.com/\n")
     assert "very-secret" not in outcome.stdout
 
@@ -249,13 +251,13 @@ ABSURD = {"/": "/", "proc": "/proc", "dev": "/dev", "sys": "/sys", "home": "{hom
 @pytest.mark.parametrize("value", ABSURD.values(), ids=ABSURD)
 @pytest.mark.parametrize("variable", ["CARGO_HOME", "XDG_CACHE_HOME", "GOPATH"])
 def test_an_absurd_variable_fails_no_command(
-    rung: str, tmp_path: Path, home: Path, variable: str, value: str
+    backend: str, tmp_path: Path, home: Path, variable: str, value: str
 ) -> None:
     (home / "file").touch()
     (home / ".cache").mkdir()
     (tmp_path / "own").mkdir()
     value = value.format(home=home, root=tmp_path / "project", state=tmp_path / "own")
-    outcome = run(rung, tmp_path, home, "touch made && echo works", **{variable: value})
+    outcome = run(backend, tmp_path, home, "touch made && echo works", **{variable: value})
     assert (outcome.stdout, outcome.stderr) == ("works\n", "")
     assert sorted(path.name for path in home.iterdir()) == [".cache", "file"]
 

@@ -12,10 +12,9 @@ from typing import Any
 
 import pytest
 
-from coder.tools.base import Limits, ToolContext, ToolResult
 from coder.tools.fetch import DEFAULT_CHARS, Fetch
-from coder.tools.web.html import html_to_text
-from coder.tools.web.page import MAX_BYTES, is_public
+from coder.tools.tool import Limits, ToolContext, ToolResult
+from coder.tools.web import MAX_BYTES, html_to_text, is_public
 
 Answer = tuple[int, dict[str, str], bytes]
 PAGE = b"""<!doctype html><html><head><title>The  title</title><style>p{color:red}</style></head>
@@ -159,7 +158,7 @@ def test_a_name_with_one_private_address_is_refused(site: Site) -> None:
 
 def public_by_decree(monkeypatch: pytest.MonkeyPatch) -> None:
     """127.0.0.1 plays the public internet, so that a real server can answer; 127.0.0.2 stays private."""
-    monkeypatch.setattr("coder.tools.web.page.is_public", lambda ip: ip == "127.0.0.1")
+    monkeypatch.setattr("coder.tools.web.is_public", lambda ip: ip == "127.0.0.1")
 
 
 def test_a_redirect_to_a_private_address_is_refused(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,7 +249,7 @@ def test_time_is_bounded(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
         done.wait(10)
         return 200, {}, b""
 
-    monkeypatch.setattr("coder.tools.web.page.SECONDS", 0.2)
+    monkeypatch.setattr("coder.tools.web.SECONDS", 0.2)
     site.answers["/late"] = late
     result = fetch(Fetch(allow_private=True), site.url("/late"))
     done.set()

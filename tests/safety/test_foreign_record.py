@@ -11,12 +11,12 @@ from typing import Any, Literal
 
 import pytest
 
+from coder.history.signature import is_trusted, sealed
+from coder.history.store import SessionStore
+from coder.history.undo.journal import UndoJournal
 from coder.protocol.events import ApprovalRequested, CommandDone, Notice
 from coder.protocol.history import HistoryEvent
 from coder.protocol.ops import ApprovalReply
-from coder.record.seal import is_trusted, sealed
-from coder.record.store import SessionStore
-from coder.record.undo.journal import UndoJournal
 from kit import ScriptedServer
 from kit.driving import Driver, Project, drive, of
 from kit.images import png
@@ -70,7 +70,7 @@ def test_it_neither_raises_the_effort_nor_takes_the_loop_guard_away(project: Pro
         agent = driver.engine.agent
         assert (agent.effort, agent.preset, agent.chosen.name) == ("", "balanced", "scripted")
         assert agent.session.loop_guard
-        assert agent.session.budget.limit == 1.0
+        assert agent.session.meter.budget.limit == 1.0
         await driver.close()
 
     asyncio.run(scenario())
@@ -282,7 +282,7 @@ def test_a_seal_of_today_is_one_tomorrow(project: Project) -> None:
 
 
 def test_text_that_is_no_unicode_is_sealed_as_it_is_written(project: Project) -> None:
-    from coder.record.files import encode
+    from coder.history.sinks import encode
 
     event = first_event(project.home, "a file called na\udcefve")
     shipped(project, encode(event).decode("utf-8") + "\n")
@@ -313,7 +313,7 @@ def test_a_damaged_key_is_made_anew(project: Project) -> None:
 
 
 def test_a_log_that_another_process_has_open_is_not_accepted(project: Project) -> None:
-    from coder.record.sinks import JsonlHistorySink
+    from coder.history.sinks import JsonlHistorySink
 
     sink = JsonlHistorySink(shipped(project))
     sink.open()

@@ -1,4 +1,4 @@
-"""Looking at git's history runs nothing that a submodule names, on every rung and without any."""
+"""Looking at git's history runs nothing that a submodule names, on every backend and without any."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ def canary(project: Project) -> Path:
     return told
 
 
-@pytest.mark.parametrize("rung", [*available(), "none"])
-def test_no_program_of_a_submodule_runs_unasked(project: Project, canary: Path, rung: str) -> None:
+@pytest.mark.parametrize("backend", [*available(), "none"])
+def test_no_program_of_a_submodule_runs_unasked(project: Project, canary: Path, backend: str) -> None:
     async def scenario(url: str) -> Driver:
         driver = Driver(project, url, can_ask=True)
-        driver.engine.agent.sandbox.level = level_of(rung)
+        driver.engine.agent.sandbox.level = level_of(backend)
         driver.start()
         await driver.send("go", lambda asked: ApprovalReply(asked.approval_id, "no"))
         await driver.close()

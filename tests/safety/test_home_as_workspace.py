@@ -9,7 +9,7 @@ import pytest
 
 from coder.context.attachments import expand
 from coder.policy.workspace import DirectoryWorkspace
-from coder.tools.base import ClosedPlace
+from coder.tools.tool import ClosedPlace
 from kit import ScriptedServer
 from kit.calls import call
 from kit.driving import Event, Project, drive

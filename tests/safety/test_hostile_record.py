@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from coder.history.replay import replay
+from coder.history.sinks import LegacyXmlSink
 from coder.protocol.history import HistoryEvent
-from coder.record.replay import replay
-from coder.record.sinks import LegacyXmlSink
 from kit import ScriptedServer
 from kit.calls import step
 from kit.driving import Project, play

@@ -1,4 +1,4 @@
-"""Unasked git calls in a repository that names programs wherever it can: none of them runs, on any rung."""
+"""Unasked git calls run no program that a repository names, on any backend."""
 
 from __future__ import annotations
 
@@ -82,10 +82,10 @@ def test_the_diff_command_runs_nothing_of_it_where_there_is_no_sandbox(
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("rung", [*available(), "none"])
-def test_nothing_that_a_repository_names_runs(project: Project, marker: Path, rung: str) -> None:
+@pytest.mark.parametrize("backend", [*available(), "none"])
+def test_nothing_that_a_repository_names_runs(project: Project, marker: Path, backend: str) -> None:
     before = {path: path.read_bytes() for path in (project.cwd / ".git").rglob("*") if path.is_file()}
-    driver = played(project, rung, *LINES, answer=lambda _asked: "no")
+    driver = played(project, backend, *LINES, answer=lambda _asked: "no")
     assert not marker.exists(), marker.read_text(encoding="utf-8")
     assert {path: path.read_bytes() for path in before} == before
     looked = project.of_type("observation")

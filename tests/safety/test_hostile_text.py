@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from coder.model.base import ModelRequest
-from coder.model.react.xml import in_dialect
+from coder.models.model import ModelRequest
+from coder.models.react.react_dialect import in_dialect
 from coder.protocol.messages import Message
 from coder.protocol.ops import UserInput
-from coder.terminal.render.plain import PlainRenderer
-from coder.terminal.render.theme import Theme
-from coder.texts import Texts
+from coder.texts import Catalog
 from coder.tools.fetch import Fetch
 from coder.tools.registry import built_in_tools
+from coder.ui.terminal.render.plain import PlainRenderer
+from coder.ui.terminal.render.theme import Theme
 from kit import ScriptedServer
 from kit.calls import call
 from kit.driving import Driver, Project
@@ -140,7 +140,7 @@ def played(project: Project, tool: str, kinds: dict[str, bytes]) -> Driver:
 
 def shown_lines(driver: Driver) -> str:
     out = io.StringIO()
-    renderer = PlainRenderer(out, None, Texts("en"), Theme("none"))
+    renderer = PlainRenderer(out, None, Catalog("en"), Theme("none"))
     for event in driver.seen:
         renderer.handle(event)
     return out.getvalue()

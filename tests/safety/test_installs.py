@@ -244,7 +244,7 @@ def packages_for(client: str, directory: Path) -> None:
 def installed(
     project: Project,
     client: Client,
-    rung: str,
+    backend: str,
     mode: str,
     fill: Callable[[str], str],
     between: Callable[[], None],
@@ -257,7 +257,7 @@ def installed(
 
     async def scenario(url: str) -> None:
         driver = Driver(project, url, can_ask=True, mode=MODES[mode])
-        driver.engine.agent.sandbox.level = level_of(rung)
+        driver.engine.agent.sandbox.level = level_of(backend)
         driver.start()
         for word in ("first", "second"):
             await driver.send(word, lambda asked: ApprovalReply(asked.approval_id, "yes"))
@@ -295,7 +295,7 @@ def kept_caches(project: Project) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("rung", RUNGS)
+@pytest.mark.parametrize("backend", RUNGS)
 @pytest.mark.parametrize(
     "name",
     [
@@ -304,7 +304,7 @@ def kept_caches(project: Project) -> dict[str, str]:
     ],
 )
 def test_a_package_of_ours_is_installed_and_then_taken_from_the_cache(
-    project: Project, name: str, rung: str, mode: str
+    project: Project, name: str, backend: str, mode: str
 ) -> None:
     client = SHORT[name]
     if shutil.which(client.program) is None:
@@ -328,7 +328,7 @@ def test_a_package_of_ours_is_installed_and_then_taken_from_the_cache(
             if name in ("cargo", "go", "maven") and packages.exists():
                 packages.rename(packages.with_name("away"))
 
-        results = installed(project, client, rung, mode, fill, take_away)
+        results = installed(project, client, backend, mode, fill, take_away)
     check(project, results, before, client.shows)
     assert len(fetched) == first, fetched
     assert bool(first) == (name in ("npm", "pip", "uv"))
@@ -389,10 +389,10 @@ def why_no_registry(name: str, directory: Path) -> str:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("rung", RUNGS)
+@pytest.mark.parametrize("backend", RUNGS)
 @pytest.mark.parametrize("name", LONG)
 def test_a_package_of_a_registry_is_installed_and_then_taken_from_the_cache(
-    project: Project, tmp_path: Path, name: str, rung: str, mode: str
+    project: Project, tmp_path: Path, name: str, backend: str, mode: str
 ) -> None:
     tried = tmp_path / "tried"
     tried.mkdir()
@@ -408,5 +408,5 @@ def test_a_package_of_a_registry_is_installed_and_then_taken_from_the_cache(
     client = LONG[name]._replace(environment=set_up)
     if name == "pip" and not (tried / "cache").exists():  # this registry lets pip cache nothing
         client = client._replace(again=client.again.replace(CACHED, "true"))
-    results = installed(project, client, rung, mode, lambda text: text, lambda: None)
+    results = installed(project, client, backend, mode, lambda text: text, lambda: None)
     check(project, results, before, client.shows)

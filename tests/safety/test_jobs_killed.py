@@ -1,4 +1,4 @@
-"""However coder ends, its background jobs end with it, on every rung of the sandbox."""
+"""However coder ends, its background jobs end with it, on every backend of the sandbox."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kit.driving import Project, left_running
 
 SECONDS = 60
 RUNGS = [*available(), "none", "off"]
-# A session on a given rung, up to its answer; then it waits for somebody to end it.
+# A session on a given backend, up to its answer; then it waits for somebody to end it.
 SESSION = """
 import asyncio, sys
 from pathlib import Path
@@ -60,12 +60,12 @@ def started(command: str) -> list[Any]:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("rung", RUNGS)
-def test_killed_outright(project: Project, rung: str) -> None:
+@pytest.mark.parametrize("backend", RUNGS)
+def test_killed_outright(project: Project, backend: str) -> None:
     """Also what has left the job's process group, and its session."""
-    word = f"302{RUNGS.index(rung)}.{os.getpid()}"
+    word = f"302{RUNGS.index(backend)}.{os.getpid()}"
     line = f"sleep {word} & (setsid sleep {word} &) ; trap '' TERM HUP INT; sleep {word}; sleep {word}"
-    if rung == "off":
+    if backend == "off":
         project.configure(sandbox={"mode": "off"})
     tests = Path(__file__).parent
     with ScriptedServer(started(line)) as server:
@@ -78,7 +78,7 @@ def test_killed_outright(project: Project, rung: str) -> None:
                 server.url,
                 str(tests),
                 str(tests.parent),
-                rung,
+                backend,
             ],
             stdout=subprocess.PIPE,
         )

@@ -22,19 +22,19 @@ Answer = Callable[[ApprovalRequested], Literal["yes", "no", "always"]]
 
 
 @pytest.fixture(params=RUNGS)
-def rung(request: pytest.FixtureRequest, project: Project) -> str:
+def backend(request: pytest.FixtureRequest, project: Project) -> str:
     (project.cwd.parent / "out").mkdir()
     return str(request.param)
 
 
 def played(
-    project: Project, rung: str, *calls: Any, answer: Answer = lambda _asked: "yes", **options: Any
+    project: Project, backend: str, *calls: Any, answer: Answer = lambda _asked: "yes", **options: Any
 ) -> tuple[list[Event], list[ApprovalRequested]]:
     """The results of these calls, and the questions."""
 
     async def scenario(url: str) -> list[ApprovalRequested]:
         driver = Driver(project, url, **{"can_ask": True, **options})
-        driver.engine.agent.sandbox.level = level_of(rung)
+        driver.engine.agent.sandbox.level = level_of(backend)
         driver.start()
         await driver.send("go", lambda asked: ApprovalReply(asked.approval_id, answer(asked)))
         await driver.close()
@@ -59,9 +59,9 @@ def in_tmp() -> Iterator[Path]:
 
 
 def test_an_approved_redirection_into_tmp_writes_the_real_file(
-    project: Project, rung: str, in_tmp: Path
+    project: Project, backend: str, in_tmp: Path
 ) -> None:
-    results, asked = played(project, rung, f"echo hi > {in_tmp}", f"echo more >> {in_tmp}; cat {in_tmp}")
+    results, asked = played(project, backend, f"echo hi > {in_tmp}", f"echo more >> {in_tmp}; cat {in_tmp}")
     assert in_tmp.read_text(encoding="utf-8") == "hi\nmore\n"
     assert [event["content"] for event in results] == ["(no output)", "hi\nmore"]
     assert all(str(in_tmp) in str(one.reasons) for one in asked)
@@ -80,11 +80,11 @@ OUTSIDE = {
 
 
 @pytest.mark.parametrize("line", OUTSIDE)
-def test_what_the_question_listed_is_written(project: Project, rung: str, line: str) -> None:
-    if rung == "landlock" and line.startswith("echo x > new"):
+def test_what_the_question_listed_is_written(project: Project, backend: str, line: str) -> None:
+    if backend == "landlock" and line.startswith("echo x > new"):
         pytest.skip("Landlock opens whole directories alone, and not to a line that writes in the workspace")
     project.write("mine", "mine\n")
-    _, (asked,) = played(project, rung, line)
+    _, (asked,) = played(project, backend, line)
     written = project.cwd.parent / "out" / "f"
     assert str(written) in str(asked.reasons)
     assert written.read_text(encoding="utf-8") == OUTSIDE[line]
@@ -93,59 +93,59 @@ def test_what_the_question_listed_is_written(project: Project, rung: str, line: 
 @pytest.mark.parametrize(
     "line", ["mkdir ../out/d && cp mine ../out/d/x", "mkdir -p ../out/d/e && mv mine ../out/d/x"]
 )
-def test_directories_are_made_outside(project: Project, rung: str, line: str) -> None:
+def test_directories_are_made_outside(project: Project, backend: str, line: str) -> None:
     project.write("mine", "mine\n")
-    played(project, rung, line)
+    played(project, backend, line)
     assert (project.cwd.parent / "out" / "d" / "x").read_text(encoding="utf-8") == "mine\n"
 
 
-def test_a_directory_is_made_in_the_real_tmp(project: Project, rung: str, in_tmp: Path) -> None:
-    if rung == "landlock":
+def test_a_directory_is_made_in_the_real_tmp(project: Project, backend: str, in_tmp: Path) -> None:
+    if backend == "landlock":
         pytest.skip("Landlock cannot open /tmp without the home in it, which is where the tests have theirs")
     project.write("mine", "mine\n")
-    (result,), _ = played(project, rung, f"mkdir {in_tmp} && cp mine {in_tmp}/x && echo made")
+    (result,), _ = played(project, backend, f"mkdir {in_tmp} && cp mine {in_tmp}/x && echo made")
     assert result["content"] == "made"
     assert (in_tmp / "x").read_text(encoding="utf-8") == "mine\n"
 
 
-def test_files_outside_are_removed_when_the_person_agrees(project: Project, rung: str) -> None:
+def test_files_outside_are_removed_when_the_person_agrees(project: Project, backend: str) -> None:
     old = project.cwd.parent / "out" / "old"
     old.mkdir()
     (old / "x").write_text("x", encoding="utf-8")
-    played(project, rung, "rm -r ../out/old")
+    played(project, backend, "rm -r ../out/old")
     assert not old.exists()
 
 
-def test_nothing_beside_the_listed_file_is_written(project: Project, rung: str) -> None:
+def test_nothing_beside_the_listed_file_is_written(project: Project, backend: str) -> None:
     beside = project.cwd.parent / "out"
     (beside / "kept").write_text("kept", encoding="utf-8")
     tries = ["echo x > ../out/beside", "echo x > ../out/kept", "rm ../out/kept", "mkdir ../out/d"]
     script = f"import os; [os.system(line) for line in {tries}]"
-    played(project, rung, f'python3 -c "{script}" > ../out/f; echo x > ~/g; true')
+    played(project, backend, f'python3 -c "{script}" > ../out/f; echo x > ~/g; true')
     assert (beside / "f").exists()
     assert (beside / "kept").read_text(encoding="utf-8") == "kept"
     assert not any((beside / name).exists() for name in ("beside", "d"))
 
 
-def test_what_a_line_only_reads_opens_nothing(project: Project, rung: str) -> None:
+def test_what_a_line_only_reads_opens_nothing(project: Project, backend: str) -> None:
     source = project.cwd.parent / "source"
     source.write_text("old", encoding="utf-8")
-    played(project, rung, f"cp ../source copy; python3 -c \"open('{source}', 'w').write('new')\"; true")
+    played(project, backend, f"cp ../source copy; python3 -c \"open('{source}', 'w').write('new')\"; true")
     assert source.read_text(encoding="utf-8") == "old"
 
 
-def test_a_file_that_the_command_did_not_write_is_not_left(project: Project, rung: str) -> None:
-    (result,), _ = played(project, rung, "false && echo x > ../out/f")
+def test_a_file_that_the_command_did_not_write_is_not_left(project: Project, backend: str) -> None:
+    (result,), _ = played(project, backend, "false && echo x > ../out/f")
     assert not result["meta"]["ok"]
     assert not (project.cwd.parent / "out" / "f").exists()
 
 
 @pytest.mark.parametrize(("options", "config"), [({"mode": "yolo"}, {}), ({}, {"auto_approve_ask": True})])
 def test_only_a_person_lets_a_line_leave_the_workspace(
-    project: Project, rung: str, options: dict[str, Any], config: dict[str, Any]
+    project: Project, backend: str, options: dict[str, Any], config: dict[str, Any]
 ) -> None:
     project.configure(approval=config)
-    (result,), asked = played(project, rung, "echo x > ../out/f", **options)
+    (result,), asked = played(project, backend, "echo x > ../out/f", **options)
     assert asked == []
     assert not result["meta"]["ok"]
     assert not (project.cwd.parent / "out" / "f").exists()
@@ -157,10 +157,10 @@ def test_only_a_person_lets_a_line_leave_the_workspace(
     ["~/.bashrc", "~/.config/x", "~/.ssh/authorized_keys", "/etc/x", "../out/.git/hooks/pre-commit", "~"],
 )
 def test_some_places_need_leaving_the_sandbox_and_nobody_is_asked_in_vain(
-    project: Project, rung: str, path: str
+    project: Project, backend: str, path: str
 ) -> None:
     line = f"touch {path}" if path == "~" else f"echo x > {path}"
-    (result,), asked = played(project, rung, line)
+    (result,), asked = played(project, backend, line)
     assert asked == []
     assert result["content"].startswith("error: ")
     assert 'sandbox: "off"' in result["content"]
@@ -168,7 +168,7 @@ def test_some_places_need_leaving_the_sandbox_and_nobody_is_asked_in_vain(
 
 @pytest.mark.parametrize("late", [False, True])
 def test_a_swapped_directory_is_not_written_through(
-    project: Project, rung: str, late: bool, monkeypatch: pytest.MonkeyPatch
+    project: Project, backend: str, late: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whether before or after the approved line was looked at again."""
     place, other = project.cwd.parent / "place", project.cwd.parent / "other"
@@ -185,7 +185,7 @@ def test_a_swapped_directory_is_not_written_through(
         place.symlink_to(other)
         return "yes"
 
-    (result,), asked = played(project, rung, "echo x > ../place/f", answer=swap)
+    (result,), asked = played(project, backend, "echo x > ../place/f", answer=swap)
     assert len(asked) == (1 if late else 2)
     assert not result["meta"]["ok"]
     assert list(other.iterdir()) == []
@@ -200,8 +200,8 @@ def leaving(command: str, reason: str = "it needs the daemon") -> Any:
 
 
 @pytest.mark.parametrize("mode", ["default", "auto-edit", "yolo"])
-def test_leaving_the_sandbox_is_asked_about_in_every_mode(project: Project, rung: str, mode: str) -> None:
-    (result,), (asked,) = played(project, rung, leaving("echo x > ~/.made && echo done"), mode=mode)
+def test_leaving_the_sandbox_is_asked_about_in_every_mode(project: Project, backend: str, mode: str) -> None:
+    (result,), (asked,) = played(project, backend, leaving("echo x > ~/.made && echo done"), mode=mode)
     assert result["content"] == "done"
     assert result["meta"]["sandbox"] == "off"
     assert (project.home / ".made").read_text(encoding="utf-8") == "x\n"
@@ -210,16 +210,16 @@ def test_leaving_the_sandbox_is_asked_about_in_every_mode(project: Project, rung
     assert asked.subject == "echo x > ~/.made && echo done"
 
 
-def test_a_no_keeps_it_inside(project: Project, rung: str) -> None:
-    (result,), _ = played(project, rung, leaving("echo x > ~/.made"), answer=lambda _asked: "no")
+def test_a_no_keeps_it_inside(project: Project, backend: str) -> None:
+    (result,), _ = played(project, backend, leaving("echo x > ~/.made"), answer=lambda _asked: "no")
     assert result["meta"]["denied"]
     assert not (project.home / ".made").exists()
 
 
-def test_always_remembers_the_whole_line(project: Project, rung: str) -> None:
+def test_always_remembers_the_whole_line(project: Project, backend: str) -> None:
     line, other = "echo x >> ~/.made", "echo y >> ~/.made"
     _, asked = played(
-        project, rung, leaving(line), leaving(line), leaving(other), answer=lambda _asked: "always"
+        project, backend, leaving(line), leaving(line), leaving(other), answer=lambda _asked: "always"
     )
     assert [one.subject for one in asked] == [line, other]
     assert (project.home / ".made").read_text(encoding="utf-8") == "x\nx\ny\n"
@@ -228,25 +228,30 @@ def test_always_remembers_the_whole_line(project: Project, rung: str) -> None:
 @pytest.mark.parametrize("config", [{"auto_approve_ask": True}, {"interactive": False}])
 @pytest.mark.parametrize("can_ask", [True, False])
 def test_no_setting_answers_for_the_person(
-    project: Project, rung: str, config: dict[str, bool], can_ask: bool
+    project: Project, backend: str, config: dict[str, bool], can_ask: bool
 ) -> None:
     project.configure(approval=config)
     (result,), asked = played(
-        project, rung, leaving("echo x > ~/.made"), can_ask=can_ask, mode="yolo", answer=lambda _asked: "no"
+        project,
+        backend,
+        leaving("echo x > ~/.made"),
+        can_ask=can_ask,
+        mode="yolo",
+        answer=lambda _asked: "no",
     )
     assert len(asked) == can_ask
     assert result["content"].startswith("denied: ")
     assert not (project.home / ".made").exists()
 
 
-def test_in_plan_no_command_leaves(project: Project, rung: str) -> None:
-    (result,), asked = played(project, rung, leaving("ls"), mode="plan")
+def test_in_plan_no_command_leaves(project: Project, backend: str) -> None:
+    (result,), asked = played(project, backend, leaving("ls"), mode="plan")
     assert asked == []
     assert result["content"].startswith("denied: ")
 
 
-def test_a_reason_is_required(project: Project, rung: str) -> None:
-    (result,), asked = played(project, rung, leaving("ls", reason=""))
+def test_a_reason_is_required(project: Project, backend: str) -> None:
+    (result,), asked = played(project, backend, leaving("ls", reason=""))
     assert asked == []
     assert "needs a reason" in result["content"]
 
@@ -275,10 +280,12 @@ def test_a_person_who_turned_the_sandbox_off_is_not_asked(project: Project) -> N
 
 
 @pytest.mark.parametrize("line", ["echo x >> AGENTS.md", "tee .mcp.json < a", "cp a sub/CLAUDE.md"])
-def test_yolo_asks_before_a_command_writes_what_agents_obey(project: Project, rung: str, line: str) -> None:
+def test_yolo_asks_before_a_command_writes_what_agents_obey(
+    project: Project, backend: str, line: str
+) -> None:
     project.write("a", "a")
     project.write("sub/b", "b")
-    _, asked = played(project, rung, line, "cat AGENTS.md; touch made", mode="yolo")
+    _, asked = played(project, backend, line, "cat AGENTS.md; touch made", mode="yolo")
     assert [one.subject for one in asked] == [line]
 
 
@@ -293,20 +300,20 @@ CLOSED = {
 
 @pytest.mark.parametrize("line", CLOSED)
 def test_a_failure_by_the_sandbox_names_the_ways_out_and_asks_nothing(
-    project: Project, rung: str, line: str
+    project: Project, backend: str, line: str
 ) -> None:
     (project.home / ".config" / "tool").mkdir(parents=True)
     (project.home / ".tool").mkdir()
-    (result,), asked = played(project, rung, line, mode="yolo")
+    (result,), asked = played(project, backend, line, mode="yolo")
     opened = CLOSED[line].format(out=project.cwd.parent / "out")
     assert asked == []
     assert f"sandbox.writable: {opened}" in result["content"]
     assert 'sandbox: "off"' in result["content"]
 
 
-def test_a_failure_and_leaving_for_it_are_a_question_each(project: Project, rung: str) -> None:
+def test_a_failure_and_leaving_for_it_are_a_question_each(project: Project, backend: str) -> None:
     line = "python3 -c \"open('../out/f', 'w')\""
-    (failure, success), asked = played(project, rung, line, leaving(line))
+    (failure, success), asked = played(project, backend, line, leaving(line))
     assert "sandbox.writable" in failure["content"]
     assert [failure["meta"]["ok"], success["meta"]["ok"]] == [False, True]
     assert len(asked) == 2

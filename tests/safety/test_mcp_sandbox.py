@@ -1,4 +1,4 @@
-"""MCP servers that we start are as confined as the model's commands, on each rung; and none outlives us."""
+"""MCP servers are as confined as the model's commands, on each backend, and none outlives us."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def shell(line: str) -> list[Any]:
 
 
 def played(
-    project: Project, rung: str, script: list[Any], server: dict[str, Any], **sections: Any
+    project: Project, backend: str, script: list[Any], server: dict[str, Any], **sections: Any
 ) -> tuple[Driver, list[str]]:
     """The session, and what the server's tool answered."""
     project.configure(mcp={"servers": {"s": server}}, permission={"preset": "yolo"}, **sections)
 
     async def scenario(url: str) -> Driver:
         driver = Driver(project, url)
-        driver.engine.agent.sandbox.level = level_of(rung)
+        driver.engine.agent.sandbox.level = level_of(backend)
         driver.engine.agent.sandbox.confirmed = True
         driver.start()
         await driver.send("go")
@@ -52,11 +52,11 @@ def played(
     return driver, [event["content"] for event in project.of_type("observation")]
 
 
-@pytest.mark.parametrize("rung", RUNGS)
-def test_a_hostile_server_gets_no_further_than_a_hostile_command(project: Project, rung: str) -> None:
+@pytest.mark.parametrize("backend", RUNGS)
+def test_a_hostile_server_gets_no_further_than_a_hostile_command(project: Project, backend: str) -> None:
     before = prepared(project)
-    project.write("tried", "not yet\n")  # on the weaker rung a server makes no new files at the top
-    _, (said,) = played(project, rung, shell(HOSTILE), entry(project))
+    project.write("tried", "not yet\n")  # on the weaker backend a server makes no new files at the top
+    _, (said,) = played(project, backend, shell(HOSTILE), entry(project))
     assert (project.cwd / "tried").read_text(encoding="utf-8") == "done\n"
     assert state(project) == before
     stolen = project.cwd / "stolen"
@@ -64,7 +64,7 @@ def test_a_hostile_server_gets_no_further_than_a_hostile_command(project: Projec
     assert not stolen.exists() or SECRET not in stolen.read_text(encoding="utf-8")
 
 
-@pytest.mark.skipif("landlock" not in RUNGS, reason="that rung does not hold here")
+@pytest.mark.skipif("landlock" not in RUNGS, reason="that backend does not hold here")
 @pytest.mark.parametrize("granted", [False, True])
 def test_without_locks_it_writes_what_is_there(project: Project, granted: bool) -> None:
     """And what the person does to their repository meanwhile is not put back when the server ends."""
@@ -90,7 +90,7 @@ def test_without_locks_it_writes_what_is_there(project: Project, granted: bool) 
         assert state(project) == before
 
 
-@pytest.mark.skipif("bwrap" not in RUNGS, reason="the weaker rung cannot lock")
+@pytest.mark.skipif("bwrap" not in RUNGS, reason="the weaker backend cannot lock")
 @pytest.mark.parametrize("granted", [False, True])
 def test_gits_settings_stay_locked_after_the_person_changed_them(project: Project, granted: bool) -> None:
     """By then another file is there, which no lock on the old one covers. A server that is to commit can be
@@ -113,31 +113,31 @@ def test_gits_settings_stay_locked_after_the_person_changed_them(project: Projec
         assert (git / "config").read_text(encoding="utf-8") == "[remote]\n"
 
 
-@pytest.mark.parametrize("rung", RUNGS)
-def test_its_background_children_end_with_it(project: Project, rung: str) -> None:
+@pytest.mark.parametrize("backend", RUNGS)
+def test_its_background_children_end_with_it(project: Project, backend: str) -> None:
     line = f"setsid sh -c 'exec sleep 3051' {project.cwd} >/dev/null 2>&1 & echo $!"
-    played(project, rung, shell(line), entry(project))
+    played(project, backend, shell(line), entry(project))
     assert left_running("3051") == []
 
 
-@pytest.mark.parametrize("rung", RUNGS)
+@pytest.mark.parametrize("backend", RUNGS)
 @pytest.mark.parametrize("network", [True, False])
-def test_the_network_setting_holds_for_it(project: Project, rung: str, network: bool) -> None:
+def test_the_network_setting_holds_for_it(project: Project, backend: str, network: bool) -> None:
     with socket.create_server(("127.0.0.1", 0)) as outside:
         port = outside.getsockname()[1]
         line = f"bash -c '> /dev/tcp/127.0.0.1/{port} && echo reached'"
-        _, (said,) = played(project, rung, shell(line), entry(project), sandbox={"network": network})
+        _, (said,) = played(project, backend, shell(line), entry(project), sandbox={"network": network})
     assert ("reached" in said) == network
 
 
-@pytest.mark.parametrize("rung", RUNGS)
-def test_what_it_is_given_to_write_it_can_write(project: Project, rung: str) -> None:
+@pytest.mark.parametrize("backend", RUNGS)
+def test_what_it_is_given_to_write_it_can_write(project: Project, backend: str) -> None:
     cache = project.home / "cache"
     cache.mkdir()
     other = project.home / "other"
     other.mkdir()
     line = f"echo x > {cache}/made; echo x > {other}/made"
-    played(project, rung, shell(line), entry(project, writable=[str(cache)]))
+    played(project, backend, shell(line), entry(project, writable=[str(cache)]))
     assert (cache / "made").exists()
     assert not (other / "made").exists()
 
@@ -151,15 +151,15 @@ def test_one_that_wants_to_write_elsewhere_is_told_how(project: Project) -> None
 
 def test_without_the_sandbox_only_where_the_person_says_so(project: Project) -> None:
     line = f"echo x > {project.home}/made"
-    rung = RUNGS[0]
-    played(project, rung, shell(line), entry(project, sandbox=False))
+    backend = RUNGS[0]
+    played(project, backend, shell(line), entry(project, sandbox=False))
     assert (project.home / "made").exists()
 
 
-@pytest.mark.parametrize(("rung", "mine"), [("none", True), (RUNGS[0], False)])
-def test_a_required_sandbox_is_required_of_servers_too(project: Project, rung: str, mine: bool) -> None:
+@pytest.mark.parametrize(("backend", "mine"), [("none", True), (RUNGS[0], False)])
+def test_a_required_sandbox_is_required_of_servers_too(project: Project, backend: str, mine: bool) -> None:
     driver, (said,) = played(
-        project, rung, shell("echo hi"), entry(project, sandbox=mine), sandbox={"mode": "require"}
+        project, backend, shell("echo hi"), entry(project, sandbox=mine), sandbox={"mode": "require"}
     )
     assert said.startswith("error: there is no tool")
     assert any("was not started" in notice.text for notice in of(driver.seen, Notice))
@@ -192,15 +192,15 @@ def wait_for(condition: Any) -> None:
         time.sleep(0.02)
 
 
-@pytest.mark.parametrize("rung", RUNGS)
-def test_a_program_in_a_temporary_directory_is_found(project: Project, rung: str) -> None:
+@pytest.mark.parametrize("backend", RUNGS)
+def test_a_program_in_a_temporary_directory_is_found(project: Project, backend: str) -> None:
     """The sandbox has one of its own; the person has named this one."""
     with tempfile.TemporaryDirectory(dir="/tmp") as directory:
         server = Path(directory) / "server.py"
         server.write_bytes(Path(SERVER).read_bytes())
         where = {"command": sys.executable, "args": [str(server), str(project.cwd)]}
         _, (said,) = played(
-            project, rung, shell(f"ls {directory}; touch {directory}/made; echo tried"), where
+            project, backend, shell(f"ls {directory}; touch {directory}/made; echo tried"), where
         )
         assert "server.py" in said
         assert "tried" in said

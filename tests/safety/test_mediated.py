@@ -20,15 +20,15 @@ from test_mcp_sandbox import entry, shell
 from test_mcp_sandbox import played as played_by_server
 from test_sandbox_engine import played
 
+from coder.base.process.child import Child
+from coder.base.process.programs import Runs
+from coder.base.process.run import Outcome, run_process
+from coder.policy.sandbox.backends import Sandbox
 from coder.policy.sandbox.connect import mediated
-from coder.policy.sandbox.ladder import Sandbox
-from coder.process.child import Child
-from coder.process.programs import Runs
-from coder.process.run import Outcome, run_process
 from kit.driving import Project
 from kit.mcp_client import until
 
-pytestmark = pytest.mark.skipif("bwrap" not in available(), reason="for the strong rung")
+pytestmark = pytest.mark.skipif("bwrap" not in available(), reason="for the strong backend")
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
 
 

@@ -32,14 +32,14 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
 
 
 @pytest.fixture(params=RUNGS)
-def rung(request: pytest.FixtureRequest) -> str:
+def backend(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
 def played(
     project: Project,
     world: World,
-    rung: str,
+    backend: str,
     script: list[Any],
     answer: Answerer | None = None,
     *,
@@ -50,7 +50,7 @@ def played(
 
     async def scenario(url: str) -> Driver:
         driver = Driver(project, url, **{"mode": "yolo", "preset": "yolo", "can_ask": True, **options})
-        driver.engine.agent.sandbox.level = level_of(rung)
+        driver.engine.agent.sandbox.level = level_of(backend)
         async with world.serving():
             driver.start()
             for _ in range(turns):
@@ -72,10 +72,10 @@ def by(answer: Any, reason: str = "") -> Answerer:
     return lambda event: ApprovalReply(event.approval_id, answer, reason)
 
 
-def test_yes_reaches_the_host_this_once(project: Project, world: World, rung: str) -> None:
+def test_yes_reaches_the_host_this_once(project: Project, world: World, backend: str) -> None:
     project.configure(sandbox={"network": {"allow": []}})
     line = f"{GET}; {GET}"
-    driver = played(project, world, rung, [bash_step(line), bash_step(GET), {"text": "ok"}], by("yes"))
+    driver = played(project, world, backend, [bash_step(line), bash_step(GET), {"text": "ok"}], by("yes"))
     first, second = of(driver.seen, ApprovalRequested)
     assert (first.tool, first.subject, first.subject_kind) == ("network", "api.example.com:80", "text")
     assert any(line in str(reason) for reason in first.reasons)
@@ -85,22 +85,24 @@ def test_yes_reaches_the_host_this_once(project: Project, world: World, rung: st
     assert [event["meta"]["subject"] for event in project.of_type("approval")] == ["api.example.com:80"] * 2
 
 
-def test_always_holds_for_the_project_and_can_be_revoked(project: Project, world: World, rung: str) -> None:
+def test_always_holds_for_the_project_and_can_be_revoked(
+    project: Project, world: World, backend: str
+) -> None:
     project.configure(sandbox={"network": {"allow": []}})
     script = [bash_step(GET), bash_step(GET), {"text": "ok"}]
-    driver = played(project, world, rung, script, by("always"))
+    driver = played(project, world, backend, script, by("always"))
     assert len(of(driver.seen, ApprovalRequested)) == 1
-    again = played(project, world, rung, script)
+    again = played(project, world, backend, script)
     assert of(again.seen, ApprovalRequested) == []
     assert [text.count("Host: ") for text in told(again)] == [1, 1]
     (remembered,) = (project.home / ".coder" / "projects").glob("*/allowlist.json")
     assert json.loads(remembered.read_text())["names"] == ["network=api.example.com:80"]
 
 
-def test_no_is_told_to_the_command_and_to_the_model(project: Project, world: World, rung: str) -> None:
+def test_no_is_told_to_the_command_and_to_the_model(project: Project, world: World, backend: str) -> None:
     project.configure(sandbox={"network": {"allow": []}})
     driver = played(
-        project, world, rung, [bash_step(f"{GET}; true"), {"text": "ok"}], by("no", "use the mirror")
+        project, world, backend, [bash_step(f"{GET}; true"), {"text": "ok"}], by("no", "use the mirror")
     )
     (text,) = told(driver)
     refusal = "The person refused api.example.com:80: use the mirror (sandbox.network)."
@@ -117,25 +119,25 @@ def test_no_is_told_to_the_command_and_to_the_model(project: Project, world: Wor
     ],
 )
 def test_where_nobody_answers_it_is_denied(
-    project: Project, world: World, rung: str, sandbox: dict[str, Any], more: dict[str, Any], why: str
+    project: Project, world: World, backend: str, sandbox: dict[str, Any], more: dict[str, Any], why: str
 ) -> None:
     auto = {"approval": {"auto_approve_ask": True}} if "auto" in more else {}
     more = {name: value for name, value in more.items() if name != "auto"}
     project.configure(sandbox={"network": {"allow": ["other.com"], **sandbox}}, **auto)
-    driver = played(project, world, rung, [bash_step(GET), {"text": "ok"}], by("yes"), **more)
+    driver = played(project, world, backend, [bash_step(GET), {"text": "ok"}], by("yes"), **more)
     assert of(driver.seen, ApprovalRequested) == []
     (text,) = told(driver)
     assert text.count("api.example.com:80 is not listed in sandbox.network.allow") == 2
     assert text.endswith(f"{why}]")
 
 
-def test_a_cancel_ends_the_question_and_the_command(project: Project, world: World, rung: str) -> None:
+def test_a_cancel_ends_the_question_and_the_command(project: Project, world: World, backend: str) -> None:
     project.configure(sandbox={"network": {"allow": []}})
     script = [bash_step(f"touch begun; {GET}; touch after"), bash_step("echo next"), {"text": "ok"}]
 
     async def scenario(url: str) -> Driver:
         driver = Driver(project, url, mode="yolo", preset="yolo", can_ask=True)
-        driver.engine.agent.sandbox.level = level_of(rung)
+        driver.engine.agent.sandbox.level = level_of(backend)
         driver.start()
 
         def cancel(event: ApprovalRequested) -> None:
@@ -155,16 +157,16 @@ def test_a_cancel_ends_the_question_and_the_command(project: Project, world: Wor
     assert not (project.cwd / "after").exists()
 
 
-def test_a_program_that_ignores_the_proxy_is_named(project: Project, world: World, rung: str) -> None:
+def test_a_program_that_ignores_the_proxy_is_named(project: Project, world: World, backend: str) -> None:
     project.configure(sandbox={"network": {"allow": []}})
     line = f"curl -sS --noproxy '*' http://{PUBLIC}/"
-    driver = played(project, world, rung, [bash_step(line), {"text": "ok"}])
+    driver = played(project, world, backend, [bash_step(line), {"text": "ok"}])
     (text,) = told(driver)
     assert f"A program tried to connect to {PUBLIC}:80 without the proxy." in text
     assert "(sandbox.network)" in text
 
 
-def test_a_job_has_a_door_as_long_as_it_runs(project: Project, world: World, rung: str) -> None:
+def test_a_job_has_a_door_as_long_as_it_runs(project: Project, world: World, backend: str) -> None:
     project.configure(sandbox={"network": {"allow": ["api.example.com"], "otherwise": "deny"}})
     line = f"{GET} > one; until [ -e go ]; do sleep 0.05; done; {GET} > two; curl -sS http://x.com > three"
     job = {"name": "bash", "arguments": {"command": line, "background": True}}
@@ -172,7 +174,7 @@ def test_a_job_has_a_door_as_long_as_it_runs(project: Project, world: World, run
     script = [{"calls": [job]}, bash_step("touch go"), {"calls": [wait]}, {"text": "ok"}]
     for name in ("one", "two", "three"):
         project.write(name, "")
-    driver = played(project, world, rung, script)
+    driver = played(project, world, backend, script)
     assert [event.state for event in of(driver.seen, JobChanged)][-1:] == ["ended"], told(driver)
     assert "Host: api" in (project.cwd / "one").read_text()
     assert "Host: api" in (project.cwd / "two").read_text()
@@ -192,7 +194,7 @@ def test_it():
 
 
 def checked(
-    project: Project, world: World, rung: str, network: Any, line: str = "python -m pytest -q"
+    project: Project, world: World, backend: str, network: Any, line: str = "python -m pytest -q"
 ) -> str:
     """What the model is told of a check that runs unasked in auto-edit; the database is `world`'s server."""
     project.write("pyproject.toml", "[tool.pytest.ini_options]\n")
@@ -205,7 +207,7 @@ def checked(
             text = json.dumps(network).replace("PORT", str(world.port))
             project.configure(sandbox={"network": json.loads(text)})
             driver = Driver(project, url, mode="auto-edit", can_ask=True)
-            driver.engine.agent.sandbox.level = level_of(rung)
+            driver.engine.agent.sandbox.level = level_of(backend)
             driver.start()
             await driver.send("go")
             await driver.close()
@@ -218,20 +220,20 @@ def checked(
     return told(driver)[0]
 
 
-def test_a_check_reaches_a_listed_port_of_this_machine(project: Project, world: World, rung: str) -> None:
-    assert checked(project, world, rung, {"allow": ["localhost:PORT"]}) == "(no output)"
+def test_a_check_reaches_a_listed_port_of_this_machine(project: Project, world: World, backend: str) -> None:
+    assert checked(project, world, backend, {"allow": ["localhost:PORT"]}) == "(no output)"
 
 
 @pytest.mark.parametrize("network", [True, {"allow": []}, {"allow": ["example.com", "localhost:1"]}])
 def test_and_nothing_else_which_the_result_says(
-    project: Project, world: World, rung: str, network: Any
+    project: Project, world: World, backend: str, network: Any
 ) -> None:
-    text = checked(project, world, rung, network)
+    text = checked(project, world, backend, network)
     assert "A check that runs unasked reaches no network but what sandbox.network.allow lists" in text
 
 
 def test_a_command_that_is_no_unasked_check_has_the_network(
-    project: Project, world: World, rung: str
+    project: Project, world: World, backend: str
 ) -> None:
     project.configure(sandbox={"network": True})
 
@@ -239,7 +241,7 @@ def test_a_command_that_is_no_unasked_check_has_the_network(
         async with world.serving():
             project.write("test_it.py", TEST.format(port=world.port))
             driver = Driver(project, url, mode="yolo", preset="yolo")
-            driver.engine.agent.sandbox.level = level_of(rung)
+            driver.engine.agent.sandbox.level = level_of(backend)
             driver.start()
             await driver.send("go")
             await driver.close()
@@ -253,17 +255,17 @@ def test_a_command_that_is_no_unasked_check_has_the_network(
 
 
 def test_a_verification_that_needs_the_network_says_what_opens_it(
-    project: Project, world: World, rung: str
+    project: Project, world: World, backend: str
 ) -> None:
     project.write("gradlew", "#!/bin/sh\necho 'dial tcp: connection refused'\nexit 1\n").chmod(0o755)
     edit = {"name": "write", "arguments": {"path": "app.py", "content": "x = 1\n"}}
-    driver = played(project, world, rung, [{"calls": [edit]}, {"text": "ok"}, {"text": "ok"}], turns=2)
+    driver = played(project, world, backend, [{"calls": [edit]}, {"text": "ok"}, {"text": "ok"}], turns=2)
     (ended,) = [event for event in project.of_type("verify") if event["meta"]["state"] == "gave_up"]
     assert "sandbox.network.allow lists" in ended["content"]
     assert "sandbox.network.allow lists" in driver.chats[-1]["messages"][-1]["content"]
 
 
-def test_a_server_and_its_tools_reach_listed_hosts_alone(project: Project, rung: str) -> None:
+def test_a_server_and_its_tools_reach_listed_hosts_alone(project: Project, backend: str) -> None:
     """Nobody is asked: it runs on between turns."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
@@ -279,7 +281,7 @@ def test_a_server_and_its_tools_reach_listed_hosts_alone(project: Project, rung:
         line = f"curl -sS http://localhost:{port}/; curl -sS http://evil.com/; "
         line += f"curl -sS --noproxy '*' http://{PUBLIC}/ 2>&1"
         network = {"network": {"allow": [f"localhost:{port}"]}}
-        _, (said,) = played_by_server(project, rung, shell(line), entry(project), sandbox=network)
+        _, (said,) = played_by_server(project, backend, shell(line), entry(project), sandbox=network)
         thread.join()
     assert "hi\ncoder: evil.com:80 is not listed in sandbox.network.allow.\n" in said
     assert "onnect" in said.splitlines()[-1]

@@ -1,4 +1,4 @@
-"""A command's door to the network, on every rung and with the programs that people use."""
+"""A command's door to the network, on every backend and with the programs that people use."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 from box import Box, available, level_of
 
+from coder.base.process.programs import Runs
+from coder.base.process.run import Outcome, run_process
 from coder.config.schema import NetworkRules
 from coder.policy.network import door as door_module
 from coder.policy.network.door import Door, open_door
 from coder.policy.network.rules import Rules
-from coder.policy.sandbox.ladder import Sandbox
+from coder.policy.sandbox.backends import Sandbox
 from coder.policy.sandbox.places import LineAccess
-from coder.process.programs import Runs
-from coder.process.run import Outcome, run_process
 from kit.mcp_client import until
 
 RUNGS = available()
@@ -87,7 +87,7 @@ def box(request: pytest.FixtureRequest) -> Iterator[Box]:
 
 async def run(box: Box, script: str, door: Door | None, **options: Any) -> Outcome:
     sandbox = Sandbox(
-        level_of(box.rung), box.workspace, box.coder_home, network=False, environment=box.environment()
+        level_of(box.backend), box.workspace, box.coder_home, network=False, environment=box.environment()
     )
     return await run_process(
         sandbox.wrap(["bash", "-c", script], LineAccess(door=door)),
@@ -107,7 +107,7 @@ def tried(
 ) -> tuple[Outcome, Door]:
     async def scenario() -> tuple[Outcome, Door]:
         async with world.serving():
-            door = await open_door(level_of(box.rung), NetworkRules(list(allow)), box.environment(), ask)
+            door = await open_door(level_of(box.backend), NetworkRules(list(allow)), box.environment(), ask)
             assert door is not None
             try:
                 filled = script.replace("{port}", str(world.port)).replace("{python}", PYTHON)
@@ -250,7 +250,7 @@ def test_nothing_leaves_in_another_way(box: Box, world: World) -> None:
 def test_a_listed_port_of_this_machine_is_reached_directly(box: Box, world: World) -> None:
     async def scenario() -> tuple[str, str]:
         async with world.serving():
-            door = await open_door(level_of(box.rung), NetworkRules([f"localhost:{world.port}"]), {})
+            door = await open_door(level_of(box.backend), NetworkRules([f"localhost:{world.port}"]), {})
             assert door is not None
             script = (
                 f"curl -sS http://localhost:{world.port}/d; curl -sS {SOCKS} http://127.0.0.1:{world.port}/s"
@@ -270,7 +270,8 @@ def test_a_command_does_not_reach_the_door_of_another(box: Box, world: World) ->
     async def scenario() -> tuple[Outcome, Outcome]:
         async with world.serving():
             other, own = [
-                await open_door(level_of(box.rung), NetworkRules([*allow]), {}) for allow in (["a.com"], [])
+                await open_door(level_of(box.backend), NetworkRules([*allow]), {})
+                for allow in (["a.com"], [])
             ]
             assert other is not None
             assert own is not None
@@ -325,7 +326,7 @@ def test_one_question_for_all_connections_and_its_answer_holds_for_the_command(
 
     async def scenario() -> Outcome:
         async with world.serving():
-            door = await open_door(level_of(box.rung), NetworkRules(), {}, ask)
+            door = await open_door(level_of(box.backend), NetworkRules(), {}, ask)
             assert door is not None
             get = "curl -sS http://a.com/"
             running = asyncio.create_task(
@@ -451,7 +452,7 @@ def test_the_persons_own_proxy_is_gone_through(box: Box, world: World) -> None:
         async with await asyncio.start_server(proxy, "127.0.0.1", 0) as server:
             url = f"http://me:secret@127.0.0.1:{server.sockets[0].getsockname()[1]}"
             own = {"https_proxy": url, "http_proxy": url}
-            door = await open_door(level_of(box.rung), NetworkRules(["a.com"]), own)
+            door = await open_door(level_of(box.backend), NetworkRules(["a.com"]), own)
             assert door is not None
             script = "curl -sS http://a.com/x; curl -sSp http://a.com:443/; curl -sS http://b.com/; env"
             done = await run(box, script, door)
@@ -492,8 +493,8 @@ def test_servers_of_a_commands_own_are_reached_and_others_are_not(box: Box, worl
 
     async def scenario() -> Outcome:
         async with world.serving():
-            made = await open_door(level_of(box.rung), NetworkRules(), {}) if door else None
-            return await run(box, f"{PYTHON} serving.py {world.port} {box.rung}", made)
+            made = await open_door(level_of(box.backend), NetworkRules(), {}) if door else None
+            return await run(box, f"{PYTHON} serving.py {world.port} {box.backend}", made)
 
     done = asyncio.run(scenario())
     wanted = [*["own True"] * 4, "listens bwrap", "other 111"]

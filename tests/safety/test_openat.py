@@ -14,12 +14,8 @@ from typing import Any
 import pytest
 from swapping import DEADLINE, NoJournal, swapping
 
-from coder.context.attachments import expand
-from coder.context.memory import Memory
-from coder.context.prompt import project_instructions
-from coder.context.skills import Skills
-from coder.fs.atomic import ChangedMeanwhile, exchange_file, replace_file
-from coder.fs.safe_open import (
+from coder.base.files import ChangedMeanwhile, exchange_file, replace_file
+from coder.base.safe_open import (
     SymlinkRace,
     delete_directory,
     delete_file,
@@ -30,17 +26,20 @@ from coder.fs.safe_open import (
     scan_directory,
     status_of,
 )
-from coder.modes.discover import ModeRoots, discover, read_text
-from coder.modes.files import reader
-from coder.modes.render import NotThere, Refused
+from coder.context.attachments import expand
+from coder.context.memory import Memory
+from coder.context.prompt import project_instructions
+from coder.extend.modes.discover import ModeRoots, discover, read_text
+from coder.extend.modes.render import NotThere, Refused, reader
+from coder.extend.skills import Skills
+from coder.history.undo.journal import UndoJournal
 from coder.policy.workspace import DirectoryWorkspace
-from coder.record.undo.journal import UndoJournal
-from coder.tools.base import Limits, OutsideWorkspace, ToolContext, ToolResult
 from coder.tools.edit import Edit
 from coder.tools.list import List
 from coder.tools.patch import Patch
 from coder.tools.read import Read
 from coder.tools.save_memory import NotSaved
+from coder.tools.tool import Limits, OutsideWorkspace, ToolContext, ToolResult
 from coder.tools.write import Write
 
 
@@ -327,7 +326,7 @@ def test_agents_md_may_be_a_link_inside_the_repository(tmp_path: Path) -> None:
 def test_without_proc_every_directory_is_opened_from_the_one_above(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("coder.fs.safe_open._open_directory_at_once", lambda path, flags: None)
+    monkeypatch.setattr("coder.base.safe_open._open_directory_at_once", lambda path, flags: None)
     place = Contested(tmp_path)
     replace_file(place.root / "made" / "on" / "the" / "way.txt", b"here")
     assert read_file(place.root / "made" / "on" / "the" / "way.txt") == b"here"

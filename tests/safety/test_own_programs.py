@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from batch.batch_kit import BACKENDS, Backend, Batch, make_repository, model, use_backend, wait_for, writes
-from coder.process.git import driver_names
+from coder.base.process.git import driver_names
 from kit import ScriptedServer
 from kit.driving import Project
 

@@ -10,17 +10,17 @@ import msgspec
 import pytest
 from box import available, level_of
 
-from coder.engine.approval import ruling_of
+from coder.engine.approval import decide_call
 from coder.engine.session import Session
-from coder.policy.sandbox.ladder import SandboxLevel
-from coder.policy.shell.verdict import Ruling
+from coder.policy.sandbox.backends import SandboxLevel
+from coder.policy.shell.verdict import PolicyDecision
 from coder.protocol.events import ApprovalRequested
 from coder.protocol.ops import ApprovalReply
 from kit import ScriptedServer
 from kit.calls import bash, call
 from kit.driving import Driver, Project, of
 
-CONFINING = [rung for rung in available() if level_of(rung).confines]
+CONFINING = [backend for backend in available() if level_of(backend).confines]
 SAID = "Any command may run, tests too, in a sandbox without network"
 
 
@@ -87,12 +87,12 @@ def test_a_mode_changed_before_it_starts_does_not_open_the_workspace(
 ) -> None:
     """What may run because nothing can be written runs where nothing can be written."""
 
-    def ruled_before_the_change(session: Session, *call: Any) -> Ruling:
-        found = ruling_of(session, *call)
+    def ruled_before_the_change(session: Session, *call: Any) -> PolicyDecision:
+        found = decide_call(session, *call)
         session.agent.mode = "default"
         return found
 
-    monkeypatch.setattr("coder.engine.calls.ruling_of", ruled_before_the_change)
+    monkeypatch.setattr("coder.engine.calls.decide_call", ruled_before_the_change)
     played(project, level, bash("touch made"))
     assert not (project.cwd / "made").exists()
 
@@ -166,7 +166,7 @@ def test_exploring_stays_limited_to_what_reads(project: Project, level: SandboxL
 
 def test_undo_does_not_look_at_the_tree(project: Project, level: SandboxLevel) -> None:
     driver = played(project, level, bash("python3 -c 'print(1)'"))
-    assert driver.engine.agent.session.shell_undo is None
+    assert driver.engine.agent.session.undo.shell is None
 
 
 def test_the_level_of_this_test_is_one_that_confines() -> None:

@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 
 from coder.config.save import save_model
-from coder.record.files import RecordError
-from coder.record.sinks import JsonlHistorySink
-from coder.record.store import SessionStore
-from coder.record.undo.apply import PathState
-from coder.record.undo.plan import Change
-from coder.record.undo.tidy import remove_leftovers
+from coder.history.sinks import HistoryError, JsonlHistorySink
+from coder.history.store import SessionStore
+from coder.history.undo.apply_steps import PathState
+from coder.history.undo.journal import remove_leftovers
+from coder.history.undo.plan import Change
 from kit.driving import Project
 
 
@@ -37,7 +36,7 @@ def test_a_record_is_not_written_where_a_new_link_leads(project: Project, outsid
     store = SessionStore(project.cwd)
     path = store.log_path("one")
     lead_out(project, name, outside)
-    with pytest.raises(RecordError):
+    with pytest.raises(HistoryError):
         JsonlHistorySink(path, resolved=True).open()
     assert list(outside.iterdir()) == []
 

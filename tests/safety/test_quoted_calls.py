@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from coder.model.quotation import is_quoted
+from coder.models.quotation import is_quoted
 from coder.protocol.events import Content, TurnEnded
 from coder.protocol.messages import Message, tool_call
 from kit.calls import step

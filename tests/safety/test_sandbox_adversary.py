@@ -16,13 +16,13 @@ from hashlib import blake2b
 import pytest
 from box import FILTERS, NOBODY, SECRET, Box, available, users
 
-from coder.policy.sandbox.bwrap import FILTER_FILE
+from coder.policy.sandbox.bubblewrap import FILTER_FILE
 from coder.policy.sandbox.launch import SCOPES_FROM, landlock_abi
-from coder.policy.sandbox.mounts import aliases
+from coder.policy.sandbox.places import aliases
 from coder.policy.sandbox.seccomp import strong_filter
 
 RUNGS = available()
-PLACES = [(rung, user) for rung in RUNGS for user in users()]
+PLACES = [(backend, user) for backend in RUNGS for user in users()]
 # Each prints its name if it works. `V`: a process outside, of the same user.
 PROCESSES = {
     "environ": "open(f'/proc/{V}/environ', 'rb').read(1)",
@@ -168,7 +168,7 @@ def test_other_processes_are_out_of_reach(box: Box, victim: subprocess.Popen[byt
     assert victim.poll() is None
 
 
-@pytest.mark.skipif(landlock_abi() < SCOPES_FROM, reason="the weaker rung cannot before that")
+@pytest.mark.skipif(landlock_abi() < SCOPES_FROM, reason="the weaker backend cannot before that")
 def test_other_processes_get_no_signals(box: Box, victim: subprocess.Popen[bytes]) -> None:
     assert worked(box, SIGNALS, V=str(victim.pid)) == []
     assert victim.poll() is None
@@ -213,7 +213,7 @@ def test_the_person_s_terminal_is_out_of_reach(box: Box) -> None:
 
 def test_a_command_has_a_terminal_of_its_own_where_the_rung_is_strong(box: Box) -> None:
     outcome = box.run("python3 -c 'import pty, os; print(os.ttyname(pty.openpty()[1]))'")
-    assert (outcome.exit_code == 0) == (box.rung == "bwrap")
+    assert (outcome.exit_code == 0) == (box.backend == "bwrap")
 
 
 def test_it_is_handed_nothing_but_its_three_streams(box: Box) -> None:
@@ -242,8 +242,8 @@ def test_a_socket_with_a_file_in_the_home_is_out_of_reach(box: Box) -> None:
 
 def test_a_socket_in_the_workspace_is_within_reach_where_the_rung_is_strong(box: Box) -> None:
     """The project's own database, say."""
-    if box.rung != "bwrap":
-        pytest.skip("the weaker rung has no sockets of this kind at all")
+    if box.backend != "bwrap":
+        pytest.skip("the weaker backend has no sockets of this kind at all")
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(box.workspace / "db.sock"))
         (box.workspace / "db.sock").chmod(0o777)
@@ -253,13 +253,13 @@ def test_a_socket_in_the_workspace_is_within_reach_where_the_rung_is_strong(box:
 
 
 @pytest.mark.skipif(os.getuid() != 0 or shutil.which("unshare") is None, reason="needs root, to mount")
-@pytest.mark.parametrize("rung", RUNGS)
-def test_a_home_that_is_mounted_twice_keeps_its_secrets_twice(rung: str) -> None:
-    box = Box(rung)
+@pytest.mark.parametrize("backend", RUNGS)
+def test_a_home_that_is_mounted_twice_keeps_its_secrets_twice(backend: str) -> None:
+    box = Box(backend)
     again = box.root / "again"
     again.mkdir()
     job = {
-        "rung": rung,
+        "backend": backend,
         "workspace": str(box.workspace),
         "home": str(box.coder_home),
         "spill": str(box.root / "spill"),
@@ -289,7 +289,7 @@ def test_nothing_is_mounted_twice_here_that_is_not() -> None:
 
 @pytest.mark.parametrize("kind", FILTERS)
 def test_the_filter_is_a_program_that_the_kernel_takes(kind: str) -> None:
-    """Where it does not, the strong rung goes without; so it is tried out here on its own."""
+    """Where it does not, the strong backend goes without; so it is tried out here on its own."""
     code = (
         "import ctypes, os; from coder.policy.sandbox import launch as c, seccomp as f\n"
         "c.LIBC.prctl(38, 1, 0, 0, 0)\n"

@@ -1,4 +1,4 @@
-"""The escape suite: what a hostile command tries, inside each rung that works here, as root and as nobody."""
+"""The escape suite: what a hostile command tries in each backend that works here, as root and as nobody."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 from box import SECRET, Box, available, users
 
+from coder.base.process import child as children
 from coder.policy.sandbox.launch import SCOPES_FROM, landlock_abi
-from coder.process import child as children
 from kit.driving import left_running
 
 RUNGS = available()
-PLACES = [(rung, user) for rung in RUNGS for user in users()]
+PLACES = [(backend, user) for backend in RUNGS for user in users()]
 
 # Each must leave everything outside as it was. Whether it fails aloud is not asked: some tools swallow it.
 WRITES = {
@@ -292,8 +292,8 @@ def test_sockets_without_a_file_are_out_of_reach(box: Box) -> None:
 
 def test_a_command_s_own_sockets_work_where_the_rung_is_strong(box: Box) -> None:
     """Python's process pools, browsers and databases in tests talk to themselves this way."""
-    if box.rung != "bwrap":
-        pytest.skip("the weaker rung has no sockets of this kind at all")
+    if box.backend != "bwrap":
+        pytest.skip("the weaker backend has no sockets of this kind at all")
     script = """python3 - <<'END'
 import socket
 for name in ("own.sock", "\\0own-of-the-test"):
@@ -332,9 +332,9 @@ SURVIVORS = {
 
 
 @pytest.mark.parametrize("kind", SURVIVORS)
-@pytest.mark.parametrize("rung", [*RUNGS, "none"])
-def test_nothing_outlives_its_command(rung: str, kind: str) -> None:
-    box = Box(rung)
+@pytest.mark.parametrize("backend", [*RUNGS, "none"])
+def test_nothing_outlives_its_command(backend: str, kind: str) -> None:
+    box = Box(backend)
     mark = f"3{time.time_ns() % 10**9:09d}"
     try:
         # Without a sandbox a keeper that is stopped stays so until the command has run out of time.
@@ -350,13 +350,13 @@ def test_nothing_outlives_its_command(rung: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["nameless", "restless", "its keeper stopped"])
-@pytest.mark.parametrize("rung", [*RUNGS, "none"])
+@pytest.mark.parametrize("backend", [*RUNGS, "none"])
 def test_nothing_outlives_a_command_whose_keeper_comes_late(
-    rung: str, kind: str, monkeypatch: pytest.MonkeyPatch
+    backend: str, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a busy machine the keeper may not get a turn before the command is ended for good."""
     monkeypatch.setattr(children, "_TERM_GRACE", 0.0)
-    box = Box(rung)
+    box = Box(backend)
     mark = f"4{time.time_ns() % 10**9:09d}"
     try:
         box.run(SURVIVORS[kind].replace("{mark}", mark) + f"\nsleep {mark}", timeout_ms=400)
@@ -368,12 +368,12 @@ def test_nothing_outlives_a_command_whose_keeper_comes_late(
                 os.kill(process, signal.SIGKILL)
 
 
-@pytest.mark.parametrize("rung", RUNGS)
+@pytest.mark.parametrize("backend", RUNGS)
 def test_a_keeper_that_comes_late_still_puts_things_in_order(
-    rung: str, monkeypatch: pytest.MonkeyPatch
+    backend: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(children, "_TERM_GRACE", 0.0)
-    box = Box(rung)
+    box = Box(backend)
     try:
         before = box.before_and_after()
         box.run("echo evil > .git/hooks/pre-push; touch tried; trap '' TERM; sleep 30", timeout_ms=4000)

@@ -1,4 +1,4 @@
-"""Which rung is taken, what is remembered of that, and when a failed command is the sandbox's doing."""
+"""Which backend is taken, what is remembered of that, and when a failed command is the sandbox's doing."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from typing import Literal
 import pytest
 from box import NOBODY, Box, available, bwrap, level_of, why_not_nobody
 
+from coder.base.process.programs import Runs
+from coder.base.process.run import Outcome, run_process
 from coder.policy.sandbox import places
-from coder.policy.sandbox.bwrap import find_bwraps
-from coder.policy.sandbox.ladder import Hitch, Sandbox, SandboxLevel, probe
+from coder.policy.sandbox.backends import Hitch, Sandbox, SandboxLevel, probe
+from coder.policy.sandbox.bubblewrap import find_bwraps
 from coder.policy.sandbox.probe import connecting, forget
-from coder.process.programs import Runs
-from coder.process.run import Outcome, run_process
-from coder.texts import Texts
+from coder.texts import Catalog
 
 RUNGS = available()
 
@@ -53,18 +53,18 @@ def test_the_system_s_bwrap_is_used_where_there_is_no_other(tmp_path: Path, only
     old = f'for word; do case "$word" in --overlay*) exit 1;; esac; done; exec {bwrap()} "$@"'
     path = fake_bwrap(tmp_path / "bin", old)
     level = probe(tmp_path, path)
-    assert (level.rung, level.program, level.overlays) == ("bwrap", f"{path}/bwrap", False)
+    assert (level.backend, level.program, level.overlays) == ("bwrap", f"{path}/bwrap", False)
 
 
 def test_the_strongest_rung_is_found(tmp_path: Path) -> None:
-    assert probe(tmp_path).rung == (RUNGS[0] if RUNGS else "none")
+    assert probe(tmp_path).backend == (RUNGS[0] if RUNGS else "none")
 
 
 @pytest.mark.skipif("landlock" not in RUNGS, reason="no Landlock here")
 def test_a_broken_bwrap_is_passed_over_and_named(tmp_path: Path, only_the_system_s: None) -> None:
     path = fake_bwrap(tmp_path / "bin", "echo 'setting up uid map: Permission denied' >&2; exit 1")
     level = probe(tmp_path, path)
-    assert level.rung == "landlock"
+    assert level.backend == "landlock"
     assert "uid map" in str(level.reason[0])
 
 
@@ -72,20 +72,20 @@ def test_a_broken_bwrap_is_passed_over_and_named(tmp_path: Path, only_the_system
 def test_a_bwrap_that_protects_nothing_is_not_believed(tmp_path: Path, only_the_system_s: None) -> None:
     body = 'while [ "$1" != -- ]; do shift; done; shift; exec "$@"'
     level = probe(tmp_path, fake_bwrap(tmp_path / "bin", body))
-    assert level.rung == "landlock"
+    assert level.backend == "landlock"
     assert str(level.reason[0]) == "bwrap: it let a command write outside"
 
 
 def test_with_no_rung_it_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def failed(level: SandboxLevel, directory: Path, network: bool) -> Hitch:
-        return Hitch("sandbox.why.failed", {"line": "not here"}, level.rung)
+        return Hitch("sandbox.why.failed", {"line": "not here"}, level.backend)
 
     monkeypatch.setattr("coder.policy.sandbox.probe.trial", failed)
     level = probe(tmp_path, fake_bwrap(tmp_path / "bin", "exit 1"))
-    assert level.rung == "none"
-    said = Texts("en").say("sandbox.first_use", level=level.describe())
+    assert level.backend == "none"
+    said = Catalog("en").say("sandbox.first_use", level=level.describe())
     assert "none (bwrap: it says: not here, landlock: it says: not here)" in said
-    assert "bwrap：报错：not here" in level.describe().text(Texts("zh"))
+    assert "bwrap：报错：not here" in level.describe().text(Catalog("zh"))
     assert probe(tmp_path, str(tmp_path / "bin")) == level  # as it was kept
 
 
@@ -94,8 +94,8 @@ def test_without_a_bwrap_that_is_the_reason_in_either_language(
 ) -> None:
     monkeypatch.setattr("coder.policy.sandbox.probe.find_bwraps", lambda *_: [])
     level = probe(tmp_path)
-    assert [phrase.text(Texts("en")) for phrase in level.reason][:1] == ["bwrap is not installed"]
-    assert [phrase.text(Texts("zh")) for phrase in level.reason][:1] == ["未安装 bwrap"]
+    assert [phrase.text(Catalog("en")) for phrase in level.reason][:1] == ["bwrap is not installed"]
+    assert [phrase.text(Catalog("zh")) for phrase in level.reason][:1] == ["未安装 bwrap"]
 
 
 def test_the_answer_is_kept_until_something_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,17 +118,17 @@ def test_the_answer_is_kept_until_something_changes(tmp_path: Path, monkeypatch:
     assert len(runs.read_text().splitlines()) == 4 * count
 
 
-@pytest.mark.parametrize(("backend", "rung"), [("bubblewrap", "bwrap"), ("landlock", "landlock")])
+@pytest.mark.parametrize(("backend", "found"), [("bubblewrap", "bwrap"), ("landlock", "landlock")])
 def test_the_backend_can_be_chosen(
-    tmp_path: Path, backend: Literal["bubblewrap", "landlock"], rung: str
+    tmp_path: Path, backend: Literal["bubblewrap", "landlock"], found: str
 ) -> None:
     level = probe(tmp_path, backend=backend)
-    assert level.rung == (rung if rung in RUNGS else "none")
-    assert probe(tmp_path).rung == (RUNGS[0] if RUNGS else "none")
+    assert level.backend == (found if found in RUNGS else "none")
+    assert probe(tmp_path).backend == (RUNGS[0] if RUNGS else "none")
 
 
 def test_without_the_chosen_backend_there_is_none(tmp_path: Path, only_the_system_s: None) -> None:
-    assert probe(tmp_path, str(tmp_path), backend="bubblewrap").rung == "none"
+    assert probe(tmp_path, str(tmp_path), backend="bubblewrap").backend == "none"
 
 
 def test_a_home_that_cannot_be_written_does_not_cost_the_sandbox() -> None:
@@ -154,7 +154,7 @@ def test_no_probe_leftovers(tmp_path: Path) -> None:
 
 def test_each_level_has_words_in_both_languages() -> None:
     for lang in ("en", "zh"):
-        texts = Texts("zh" if lang == "zh" else "en", strict=True)
+        texts = Catalog("zh" if lang == "zh" else "en", strict=True)
         for level in (SandboxLevel("bwrap", "/usr/bin/bwrap"), SandboxLevel("landlock"), SandboxLevel()):
             assert level.describe().text(texts)
 
@@ -178,7 +178,7 @@ def box(request: pytest.FixtureRequest) -> Iterator[Box]:
 
 def noted(box: Box, script: str, **options: bool) -> str | None:
     sandbox = Sandbox(
-        level_of(box.rung),
+        level_of(box.backend),
         box.workspace,
         box.coder_home,
         network=options.get("network", True),
@@ -205,7 +205,7 @@ def test_a_place_that_is_not_written_is_named(box: Box, script: str) -> None:
 
 
 def test_a_locked_place_is_named(box: Box) -> None:
-    if box.rung != "bwrap":
+    if box.backend != "bwrap":
         pytest.skip("put back afterwards there, not stopped")
     assert noted(box, "touch .git/hooks/pre-commit") == "sandbox.note.locked"
 
@@ -245,14 +245,14 @@ def test_without_a_sandbox_there_is_nothing_to_say(tmp_path: Path) -> None:
 # filters and sockets
 
 
-@pytest.mark.skipif("bwrap" not in RUNGS, reason="for the strong rung")
+@pytest.mark.skipif("bwrap" not in RUNGS, reason="for the strong backend")
 def test_what_the_strong_rung_can_beside_its_namespaces_is_found_and_kept(tmp_path: Path) -> None:
     level = probe(tmp_path)
     assert (level.filters, level.connects) == (True, True)
     assert probe(tmp_path) == level  # as it was kept
 
 
-@pytest.mark.skipif("bwrap" not in RUNGS, reason="for the strong rung")
+@pytest.mark.skipif("bwrap" not in RUNGS, reason="for the strong backend")
 def test_where_the_kernel_takes_no_filter_the_strong_rung_goes_without(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -262,10 +262,10 @@ def test_where_the_kernel_takes_no_filter_the_strong_rung_goes_without(
         kept.unlink()
     monkeypatch.setattr("coder.policy.sandbox.seccomp.strong_filter", lambda sockets: b"no program at all")
     level = probe(tmp_path)
-    assert (level.rung, level.filters, level.connects) == ("bwrap", False, False)
+    assert (level.backend, level.filters, level.connects) == ("bwrap", False, False)
 
 
-@pytest.mark.skipif("bwrap" not in RUNGS, reason="for the strong rung")
+@pytest.mark.skipif("bwrap" not in RUNGS, reason="for the strong backend")
 def test_a_bwrap_that_lives_by_its_setuid_bit_is_left_alone(tmp_path: Path) -> None:
     """What makes a command's connections for it takes away the rights that such a program needs."""
     real = level_of("bwrap")
@@ -276,7 +276,7 @@ def test_a_bwrap_that_lives_by_its_setuid_bit_is_left_alone(tmp_path: Path) -> N
     assert not connecting(SandboxLevel("bwrap", str(program), filters=True), tmp_path).connects
 
 
-@pytest.mark.skipif("landlock" not in available(), reason="that rung does not hold here")
+@pytest.mark.skipif("landlock" not in available(), reason="that backend does not hold here")
 @pytest.mark.parametrize(
     ("line", "said"),
     [
@@ -298,9 +298,9 @@ def test_what_became_of_a_guarded_file_is_said_as_it_is(line: str, said: str) ->
 
 
 @pytest.mark.parametrize("plan", [False, True])
-@pytest.mark.parametrize("rung", RUNGS)
+@pytest.mark.parametrize("backend", RUNGS)
 def test_places_that_a_program_closes_are_closed_but_for_what_it_opens(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rung: str, plan: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backend: str, plan: bool
 ) -> None:
     """As the folders of a batch's tasks: a task sees its own parts alone, in whichever mode."""
     for name in ("tasks/own/work", "tasks/own/home", "tasks/own/shown", "tasks/other", "coder"):
@@ -312,7 +312,7 @@ def test_places_that_a_program_closes_are_closed_but_for_what_it_opens(
     places.close_places([str(tmp_path / "tasks"), str(tmp_path / "missing")], [own / "home", own / "shown"])
     environment = {"HOME": str(own / "home"), "PATH": os.environ["PATH"]}
     box = Sandbox(
-        level_of(rung),
+        level_of(backend),
         own / "work",
         tmp_path / "coder",
         writable=[str(own / "home")],

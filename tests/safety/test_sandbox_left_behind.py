@@ -15,7 +15,7 @@ from box import NOBODY, Box, available, users
 from kit.driving import left_running
 
 RUNGS = available()
-PLACES = [(rung, user) for rung in RUNGS for user in users()]
+PLACES = [(backend, user) for backend in RUNGS for user in users()]
 # Each process forks its successor and ends at once: who looks at a list of processes comes too late.
 FORKING = """
 #include <fcntl.h>
@@ -47,14 +47,14 @@ def box(request: pytest.FixtureRequest) -> Iterator[Box]:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("rung", RUNGS)
-def test_no_daemon_is_left_of_a_command_that_ran_out_of_time_on_a_busy_machine(rung: str) -> None:
-    box = Box(rung)
+@pytest.mark.parametrize("backend", RUNGS)
+def test_no_daemon_is_left_of_a_command_that_ran_out_of_time_on_a_busy_machine(backend: str) -> None:
+    box = Box(backend)
     mark = f"4{time.time_ns() % 10**9:09d}"
     daemons = f"for i in $(seq 200); do (setsid env -i sleep {mark} &); done"
     busy = f"for i in $(seq 60); do (setsid env -i nice -n 19 sh -c 'while :; do :; done' {mark} &); done"
     # Whoever would end them is slowed down; a namespace's first process cannot help dying.
-    slow = "renice -n 19 -p $PPID; chrt -i -p 0 $PPID" if rung == "landlock" else ""
+    slow = "renice -n 19 -p $PPID; chrt -i -p 0 $PPID" if backend == "landlock" else ""
     box.run(f"{slow}\n{daemons}\n{busy}\nsleep {mark}", timeout_ms=3000)
     deadline = time.monotonic() + 10  # what has been killed takes a moment to be gone
     while (left := left_running(mark)) and time.monotonic() < deadline:
@@ -68,14 +68,14 @@ def test_no_daemon_is_left_of_a_command_that_ran_out_of_time_on_a_busy_machine(r
 @pytest.mark.thorough
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a compiler")
 def test_processes_that_fork_without_end_end_with_their_command() -> None:
-    """On every rung; one after the other, so that what would outlive them is waited for once."""
-    boxes = [Box(rung) for rung in RUNGS]
+    """On every backend; one after the other, so that what would outlive them is waited for once."""
+    boxes = [Box(backend) for backend in RUNGS]
     for box in boxes:
         source = box.put("project/forking.c", FORKING)
         subprocess.run(["cc", "-O2", "-o", box.workspace / "forking", source], check=True)
         box.run("./forking", timeout_ms=60_000)
     time.sleep(12 if boxes else 0)
-    outlived = [box.rung for box in boxes if (box.workspace / "outlived").exists()]
+    outlived = [box.backend for box in boxes if (box.workspace / "outlived").exists()]
     for box in boxes:
         box.close()
     assert outlived == []

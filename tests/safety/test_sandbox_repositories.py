@@ -1,4 +1,4 @@
-"""Repositories inside the workspace: what steers git in them is not a command's to change, on any rung."""
+"""Repositories inside the workspace: what steers git in them is not a command's to change, on any backend."""
 
 from __future__ import annotations
 
@@ -86,8 +86,8 @@ def warnings(driver: Driver) -> str:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("rung", RUNGS)
-def test_what_is_there_is_not_turned_against_the_person(project: Project, rung: str) -> None:
+@pytest.mark.parametrize("backend", RUNGS)
+def test_what_is_there_is_not_turned_against_the_person(project: Project, backend: str) -> None:
     directories = workspace(project)
     before = {name: steering(directory) for name, directory in directories.items()}
     lines = [
@@ -96,16 +96,16 @@ def test_what_is_there_is_not_turned_against_the_person(project: Project, rung: 
         for way, plant in PLANTS.items()
     ]
     script = [{"calls": [bash(line)]} for line, _, _ in lines]
-    driver = played(project, rung, [*script, {"text": "ok"}], max_steps=200)
+    driver = played(project, backend, [*script, {"text": "ok"}], max_steps=200)
     assert len(project.of_type("observation")) == len(lines)
     assert {name: steering(directory) for name, directory in directories.items()} == before
-    if rung == "landlock":
+    if backend == "landlock":
         assert "has been put back" in warnings(driver)
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("rung", RUNGS)
-def test_a_pointer_does_not_come_to_lead_elsewhere(project: Project, rung: str) -> None:
+@pytest.mark.parametrize("backend", RUNGS)
+def test_a_pointer_does_not_come_to_lead_elsewhere(project: Project, backend: str) -> None:
     """Of a submodule, a worktree and a repository whose directory lies apart `.git` is a file."""
     workspace(project)
     marks = [project.cwd / name / ".git" for name in ("lib/sub", "tree", "parted")]
@@ -113,22 +113,22 @@ def test_a_pointer_does_not_come_to_lead_elsewhere(project: Project, rung: str) 
     evil = "cp -r plain/.git evil; git config -f evil/config core.fsmonitor ./evil"
     lines = [f"{evil}; echo 'gitdir: {project.cwd}/evil' > {mark}; true" for mark in marks]
     lines += [f"rm -f {mark}; ln -s {project.cwd}/evil {mark}; true" for mark in marks]
-    played(project, rung, [*({"calls": [bash(line)]} for line in lines), {"text": "ok"}])
+    played(project, backend, [*({"calls": [bash(line)]} for line in lines), {"text": "ok"}])
     assert "evil" in (project.cwd / "evil" / "config").read_text(encoding="utf-8")
     assert [mark.read_bytes() for mark in marks] == before
     assert "evil" not in "".join(git(mark.parent, "config", "--list") for mark in marks)
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("rung", RUNGS)
-def test_one_that_takes_the_place_of_another(project: Project, rung: str) -> None:
+@pytest.mark.parametrize("backend", RUNGS)
+def test_one_that_takes_the_place_of_another(project: Project, backend: str) -> None:
     """Moving the whole directory away is not stopped: it may be honest. What takes its place is locked."""
     workspace(project)
     line = (
         "mv plain aside; mkdir plain; cp -r aside/.git plain/.git; cd plain; "
         "git config core.fsmonitor ./evil; echo evil > .git/hooks/pre-commit; echo tried"
     )
-    driver = played(project, rung, [{"calls": [bash(line)]}, {"text": "ok"}])
+    driver = played(project, backend, [{"calls": [bash(line)]}, {"text": "ok"}])
     assert "tried" in project.of_type("observation")[0]["content"]
     assert "evil" not in git(project.cwd / "plain", "config", "--list")
     assert not (project.cwd / "plain" / ".git" / "hooks" / "pre-commit").exists()
@@ -145,11 +145,11 @@ MADE = {
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("rung", RUNGS)
-def test_what_a_command_makes_with_programs_in_it_is_named(project: Project, rung: str) -> None:
+@pytest.mark.parametrize("backend", RUNGS)
+def test_what_a_command_makes_with_programs_in_it_is_named(project: Project, backend: str) -> None:
     workspace(project)
     script = [{"calls": [bash(line.replace("new", f"made-{name}"))]} for name, line in MADE.items()]
-    driver = played(project, rung, [*script, {"text": "ok"}])
+    driver = played(project, backend, [*script, {"text": "ok"}])
     told = [n.text for n in of(driver.seen, Notice) if "outside the sandbox, as soon as" in n.text]
     assert len(told) == len(MADE)
     for name, text in zip(MADE, told, strict=True):
@@ -164,16 +164,16 @@ def test_what_runs_without_a_sandbox_is_the_person_s_to_allow(project: Project) 
     assert warnings(driver) == ""
 
 
-@pytest.mark.parametrize("rung", RUNGS)
-def test_one_made_where_there_was_none_at_all_is_named(project: Project, rung: str) -> None:
+@pytest.mark.parametrize("backend", RUNGS)
+def test_one_made_where_there_was_none_at_all_is_named(project: Project, backend: str) -> None:
     line = "git init -q && git config core.fsmonitor ./evil"
-    driver = played(project, rung, [{"calls": [bash(line)]}, {"text": "ok"}])
+    driver = played(project, backend, [{"calls": [bash(line)]}, {"text": "ok"}])
     assert "This command made .git:" in warnings(driver)
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("rung", RUNGS)
-def test_honest_work_in_them_goes_on_as_before(project: Project, rung: str) -> None:
+@pytest.mark.parametrize("backend", RUNGS)
+def test_honest_work_in_them_goes_on_as_before(project: Project, backend: str) -> None:
     directories = workspace(project)
     for directory in directories.values():
         (directory / "hooks" / "pre-push").unlink()
@@ -190,7 +190,7 @@ def test_honest_work_in_them_goes_on_as_before(project: Project, rung: str) -> N
         "git worktree remove second && test ! -e second",
         f"{ME} -C bare.git fetch -q ../plain HEAD && git -C bare.git log --oneline FETCH_HEAD",
     ]
-    driver = played(project, rung, [*({"calls": [bash(line)]} for line in lines), {"text": "ok"}])
+    driver = played(project, backend, [*({"calls": [bash(line)]} for line in lines), {"text": "ok"}])
     results = project.of_type("observation")
     assert [event["content"] for event in results if not event["meta"]["ok"]] == []
     assert "outside the sandbox, as soon as" not in warnings(driver)
@@ -198,8 +198,8 @@ def test_honest_work_in_them_goes_on_as_before(project: Project, rung: str) -> N
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("rung", RUNGS)
-def test_submodules_can_be_brought_in(project: Project, rung: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("backend", RUNGS)
+def test_submodules_can_be_brought_in(project: Project, backend: str, tmp_path: Path) -> None:
     workspace(project)
     (project.home / ".gitconfig").write_text('[protocol "file"]\n\tallow = always\n', encoding="utf-8")
     git(project.cwd, "commit", "-qam", "all", "--allow-empty")
@@ -207,7 +207,7 @@ def test_submodules_can_be_brought_in(project: Project, rung: str, tmp_path: Pat
     shutil.move(project.cwd, again)
     git(again.parent, "clone", "-q", str(again), str(project.cwd))
     line = "git submodule update --init --recursive"
-    driver = approved(project, rung, [{"calls": [bash(line)]}, {"text": "ok"}])
+    driver = approved(project, backend, [{"calls": [bash(line)]}, {"text": "ok"}])
     (event,) = project.of_type("observation")
     assert event["meta"]["ok"], event["content"]
     assert (project.cwd / "lib" / "sub" / "a").read_text(encoding="utf-8") == "one\n"
@@ -215,8 +215,8 @@ def test_submodules_can_be_brought_in(project: Project, rung: str, tmp_path: Pat
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("rung", RUNGS)
-def test_our_own_calls_of_git_run_nothing_that_could_do_harm(project: Project, rung: str) -> None:
+@pytest.mark.parametrize("backend", RUNGS)
+def test_our_own_calls_of_git_run_nothing_that_could_do_harm(project: Project, backend: str) -> None:
     """`/diff` looks at files, which filters are made for."""
     evil = f"sh -c 'touch {project.cwd.parent}/escaped {project.cwd}/escaped; cat'"
     line = (
@@ -225,7 +225,7 @@ def test_our_own_calls_of_git_run_nothing_that_could_do_harm(project: Project, r
         f'cd ..; {ME} add sub; git config filter.x.clean "{evil}"; git config core.fsmonitor "{evil}"; '
         "echo 2 > a; rm -f escaped"
     )
-    driver = played(project, rung, [{"calls": [bash(line)]}, {"text": "ok"}], "go", "/diff", "/diff full")
+    driver = played(project, backend, [{"calls": [bash(line)]}, {"text": "ok"}], "go", "/diff", "/diff full")
     assert project.of_type("observation")[0]["meta"]["ok"]
     assert not (project.cwd.parent / "escaped").exists()
     assert not (project.cwd / "escaped").exists()
@@ -261,13 +261,13 @@ def test_which_bytes_may_name_programs(text: str, named: bool) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("rung", RUNGS)
-def test_a_pointer_is_followed_as_git_follows_it(project: Project, rung: str) -> None:
+@pytest.mark.parametrize("backend", RUNGS)
+def test_a_pointer_is_followed_as_git_follows_it(project: Project, backend: str) -> None:
     """Blanks belong to the name: what lies without them is another directory."""
     workspace(project)
     lead = "cp -r plain/.git 'evil '; cp -r plain/.git evil; git config -f 'evil /config' core.fsmonitor x"
     line = f"{lead}; mkdir led; printf 'gitdir: ../evil \\n' > led/.git"
-    driver = played(project, rung, [{"calls": [bash(line)]}, {"text": "ok"}])
+    driver = played(project, backend, [{"calls": [bash(line)]}, {"text": "ok"}])
     assert "led/.git" in warnings(driver)
 
 
@@ -346,7 +346,7 @@ def test_looking_costs_questions_and_no_reading(tmp_path: Path, monkeypatch: pyt
     assert reads == []
 
 
-@pytest.mark.skipif("bwrap" not in RUNGS, reason="put back afterwards on the weaker rung, not stopped")
+@pytest.mark.skipif("bwrap" not in RUNGS, reason="put back afterwards on the weaker backend, not stopped")
 @pytest.mark.parametrize(
     "line", ["cd sub && git config user.name x", "git -C sub config user.name x", "rm -rf sub"]
 )
@@ -360,7 +360,7 @@ def test_what_is_locked_in_them_is_told(project: Project, line: str) -> None:
     assert (project.cwd / "sub" / ".git" / "config").read_bytes() == before
 
 
-@pytest.mark.parametrize("rung", RUNGS)
+@pytest.mark.parametrize("backend", RUNGS)
 @pytest.mark.parametrize(
     "move",
     [
@@ -370,7 +370,7 @@ def test_what_is_locked_in_them_is_told(project: Project, line: str) -> None:
         "mv .git/hooks .git/h; ln -s {other}/.git/hooks .git/hooks; mv .git .g; ln -s .g .git",
     ],
 )
-def test_nothing_is_restored_in_another_repository(project: Project, rung: str, move: str) -> None:
+def test_nothing_is_restored_in_another_repository(project: Project, backend: str, move: str) -> None:
     """The person's other repository keeps its hooks and settings, whatever takes the place of .git."""
     other = project.cwd.parent / "other"
     other.mkdir()
@@ -380,8 +380,8 @@ def test_nothing_is_restored_in_another_repository(project: Project, rung: str, 
     (project.cwd / ".git" / "hooks" / "pre-commit").write_text("#!/bin/sh\necho of the project\n", "utf-8")
     (other / ".git" / "hooks" / "pre-push").write_text("#!/bin/sh\necho of the person\n", "utf-8")
     before = {path: path.read_bytes() for path in (other / ".git").rglob("*") if path.is_file()}
-    played(project, rung, [{"calls": [bash(move.format(other=other))]}, {"text": "done"}])
-    assert project.of_type("observation")[-1]["meta"]["sandbox"] == rung
+    played(project, backend, [{"calls": [bash(move.format(other=other))]}, {"text": "done"}])
+    assert project.of_type("observation")[-1]["meta"]["sandbox"] == backend
     assert {path: path.read_bytes() for path in (other / ".git").rglob("*") if path.is_file()} == before
     git_directory = project.cwd / ".git"
     assert git_directory.resolve() != (other / ".git").resolve()
@@ -398,14 +398,14 @@ def linked(project: Project) -> Path:
     return main
 
 
-@pytest.mark.parametrize("rung", RUNGS)
+@pytest.mark.parametrize("backend", RUNGS)
 @pytest.mark.parametrize("mode", ["default", "auto-edit", "yolo"])
-def test_git_works_in_a_linked_worktree(project: Project, rung: str, mode: str) -> None:
+def test_git_works_in_a_linked_worktree(project: Project, backend: str, mode: str) -> None:
     main = linked(project)
     line = f"echo new > b && git add b && {ME} commit -qm second && git log --format=%s"
     played(
         project,
-        rung,
+        backend,
         [{"calls": [bash(line)]}, {"calls": [bash("git status --short --branch")]}, {"text": "ok"}],
         mode=mode,
     )
@@ -435,31 +435,31 @@ def test_git_works_in_a_directory_of_a_repository(project: Project, mode: str) -
     assert "second" in git(top, "log", "--format=%s")
 
 
-@pytest.mark.parametrize("rung", RUNGS)
-def test_a_repository_that_holds_the_home_stays_closed(project: Project, rung: str) -> None:
+@pytest.mark.parametrize("backend", RUNGS)
+def test_a_repository_that_holds_the_home_stays_closed(project: Project, backend: str) -> None:
     top = project.cwd.parent
     git(top, "init", "-q")
     commit(top)
     line = f"echo new > b && git add b && {ME} commit -qm second"
-    played(project, rung, [{"calls": [bash(line)]}, {"text": "ok"}], mode="yolo")
+    played(project, backend, [{"calls": [bash(line)]}, {"text": "ok"}], mode="yolo")
     assert git(top, "log", "--format=%s").split() == ["first"]
 
 
-@pytest.mark.parametrize("rung", RUNGS)
-def test_nothing_steers_the_repository_that_the_workspace_is_in(project: Project, rung: str) -> None:
+@pytest.mark.parametrize("backend", RUNGS)
+def test_nothing_steers_the_repository_that_the_workspace_is_in(project: Project, backend: str) -> None:
     top = below(project)
     config = (top / ".git" / "config").read_bytes()
     names = ("config", "config.worktree", "commondir", "hooks/pre-commit", "modules/x")
     tries = [f"mkdir -p $(dirname {top}/.git/{name}); echo evil >> {top}/.git/{name}" for name in names]
     tries += [f"mv {top}/.git {top}/.git2", f"echo evil > {top}/a"]
-    played(project, rung, [{"calls": [bash("; ".join(tries))]}, {"text": "ok"}], mode="yolo")
+    played(project, backend, [{"calls": [bash("; ".join(tries))]}, {"text": "ok"}], mode="yolo")
     assert (top / ".git" / "config").read_bytes() == config
     assert [name for name in names[1:4] if (top / ".git" / name).exists()] == []
     assert (top / "a").read_text(encoding="utf-8") == "one\n"
 
 
-@pytest.mark.parametrize("rung", RUNGS)
-def test_the_main_repository_of_a_worktree_stays_as_it_is(project: Project, rung: str) -> None:
+@pytest.mark.parametrize("backend", RUNGS)
+def test_the_main_repository_of_a_worktree_stays_as_it_is(project: Project, backend: str) -> None:
     main = linked(project)
     own = main / ".git" / "worktrees" / project.cwd.name
     steering = [main / ".git" / name for name in ("config", "HEAD")] + [own / "commondir", own / "gitdir"]
@@ -467,15 +467,17 @@ def test_the_main_repository_of_a_worktree_stays_as_it_is(project: Project, rung
     hooks = sorted((main / ".git" / "hooks").iterdir())
     tries = [f"echo evil >> {path}" for path in steering] + [f"echo evil > {main}/.git/hooks/pre-commit"]
     tries += [f"mv {own} {own}2", f"echo evil > {main}/a", f"echo /evil > {own}/config.worktree"]
-    played(project, rung, [{"calls": [bash("; ".join(tries))]}, {"text": "ok"}])
+    played(project, backend, [{"calls": [bash("; ".join(tries))]}, {"text": "ok"}])
     assert {path: path.read_bytes() for path in steering} == before
     assert sorted((main / ".git" / "hooks").iterdir()) == hooks
     assert not (own / "config.worktree").exists()
     assert (main / "a").read_text(encoding="utf-8") == "one\n"
 
 
-@pytest.mark.parametrize("rung", RUNGS)
-def test_a_project_cannot_claim_to_be_the_worktree_of_another_repository(project: Project, rung: str) -> None:
+@pytest.mark.parametrize("backend", RUNGS)
+def test_a_project_cannot_claim_to_be_the_worktree_of_another_repository(
+    project: Project, backend: str
+) -> None:
     main = linked(project)
     claimed = main / ".git" / "worktrees" / "claimed"
     shutil.copytree(main / ".git" / "worktrees" / project.cwd.name, claimed)
@@ -483,7 +485,7 @@ def test_a_project_cannot_claim_to_be_the_worktree_of_another_repository(project
     (project.cwd / ".git").write_text(f"gitdir: {claimed}\n", encoding="utf-8")
     played(
         project,
-        rung,
+        backend,
         [
             {"calls": [bash(f"echo x > {main}/.git/objects/planted; echo x > {claimed}/planted")]},
             {"text": "ok"},

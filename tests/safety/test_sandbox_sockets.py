@@ -17,7 +17,7 @@ import pytest
 from box import Box, available, users
 
 RUNGS = available()
-PLACES = [(rung, user) for rung in RUNGS for user in users()]
+PLACES = [(backend, user) for backend in RUNGS for user in users()]
 
 
 @pytest.fixture(params=PLACES, ids=lambda place: "-".join(place))
@@ -121,7 +121,7 @@ def test_nor_one_that_is_made_or_renamed_while_the_command_runs(box: Box) -> Non
     other.start()
     outcome = box.run(script)
     other.join()
-    assert set(outcome.stdout.split()) == {"refused"} or box.rung == "landlock", outcome.stdout
+    assert set(outcome.stdout.split()) == {"refused"} or box.backend == "landlock", outcome.stdout
     assert "reached" not in outcome.stdout
     assert not any(map(visited, servers))
     for server in servers:
@@ -142,8 +142,8 @@ def test_nor_by_a_link_or_another_way_to_it(box: Box) -> None:
 @pytest.mark.thorough
 def test_nor_by_exchanging_the_address_while_it_is_looked_at(box: Box) -> None:
     """A check that is followed by the command's own call would be fooled now and then (TOCTOU)."""
-    if box.rung != "bwrap":
-        pytest.skip("the weaker rung has no sockets of this kind at all")
+    if box.backend != "bwrap":
+        pytest.skip("the weaker backend has no sockets of this kind at all")
     script = python(
         f"""
         import ctypes, mmap, os, signal, socket
@@ -173,8 +173,8 @@ def test_nor_by_exchanging_the_address_while_it_is_looked_at(box: Box) -> None:
 
 def test_connections_are_as_a_program_expects_them(box: Box) -> None:
     """Blocking and not, from a thread, refused, to a name that is not there, by TCP and by a file."""
-    if box.rung != "bwrap":
-        pytest.skip("nothing stands between on the weaker rung")
+    if box.backend != "bwrap":
+        pytest.skip("nothing stands between on the weaker backend")
     script = python(
         """
         import asyncio, errno, os, socket, threading
@@ -252,16 +252,16 @@ os.execvp("sleep", ["sleep", "{mark}"])
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("plan", [False, True])
-@pytest.mark.parametrize("rung", RUNGS)
-def test_a_command_ends_with_coder_however_coder_ends(rung: str, plan: bool) -> None:
+@pytest.mark.parametrize("backend", RUNGS)
+def test_a_command_ends_with_coder_however_coder_ends(backend: str, plan: bool) -> None:
     from test_sandbox_escapes import gone
 
     from kit.driving import left_running
 
-    box = Box(rung)
+    box = Box(backend)
     mark = f"4{time.time_ns() % 10**9:09d}"
     job = {
-        "rung": rung, "workspace": str(box.workspace), "home": str(box.coder_home), "plan": plan,
+        "backend": backend, "workspace": str(box.workspace), "home": str(box.coder_home), "plan": plan,
         "environment": box.environment(), "spill": str(box.root / "spill"),
         "script": python(HOSTILE.replace("{mark}", mark)),
     }  # fmt: skip

@@ -14,11 +14,11 @@ import pytest
 from swapping import DEADLINE, NoJournal, swapping
 
 from coder.policy.workspace import DirectoryWorkspace
-from coder.tools.base import Limits, ToolContext, ToolResult
 from coder.tools.glob import Glob
 from coder.tools.grep import Grep
 from coder.tools.search import ripgrep
-from coder.tools.search.revalidate import LineCheck, files_there
+from coder.tools.search.find import LineCheck, files_there
+from coder.tools.tool import Limits, ToolContext, ToolResult
 
 
 class Contested:
@@ -76,7 +76,7 @@ def test_grep_and_glob_bring_nothing_from_outside(
         return files_there(base, names)
 
     monkeypatch.setattr(LineCheck, "holds", told_line)
-    monkeypatch.setattr("coder.tools.search.files.files_there", told_names)
+    monkeypatch.setattr("coder.tools.search.listing.files_there", told_names)
 
     def attempt() -> None:
         for tool, args in (
@@ -112,7 +112,7 @@ def test_what_matches_outside_only_is_not_even_counted(
         return files_there(base, names)
 
     monkeypatch.setattr(LineCheck, "holds", told_line)
-    monkeypatch.setattr("coder.tools.search.files.files_there", told_names)
+    monkeypatch.setattr("coder.tools.search.listing.files_there", told_names)
 
     def attempt() -> None:
         for tool in (Grep(), Glob()):
@@ -182,8 +182,8 @@ def test_a_long_line_is_told_by_its_beginning(tmp_path: Path, count: int) -> Non
 def test_of_very_many_files_the_number_is_not_claimed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("coder.tools.search.files.MAX_DATED", 5)
-    monkeypatch.setattr("coder.tools.search.files.MAX_SHOWN", 2)
+    monkeypatch.setattr("coder.tools.search.listing.MAX_DATED", 5)
+    monkeypatch.setattr("coder.tools.search.listing.MAX_SHOWN", 2)
     place = Contested(tmp_path)
     told = place.call(Glob(), pattern="**/*").for_model
     assert told.splitlines() == [

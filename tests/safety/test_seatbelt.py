@@ -1,4 +1,4 @@
-"""The macOS rung: what its profile allows, read by an interpreter of our own, and the line that starts it.
+"""The macOS backend: what its profile allows, read by an interpreter of our own, and the line that starts it.
 
 On macOS itself the real `sandbox-exec` is tried as well.
 """
@@ -19,12 +19,11 @@ from coder.policy.network.door import Door
 from coder.policy.network.rules import Rules
 from coder.policy.sandbox import probe as sandbox_probe
 from coder.policy.sandbox import seatbelt as sandbox_seatbelt
-from coder.policy.sandbox.ladder import Sandbox, SandboxLevel
+from coder.policy.sandbox.backends import LongSandbox, Sandbox, SandboxLevel
 from coder.policy.sandbox.places import AccessRules
 from coder.policy.sandbox.probe import kept, probe
 from coder.policy.sandbox.seatbelt import seatbelt_line, seatbelt_profile, true_path
-from coder.policy.sandbox.servers import LongSandbox
-from coder.texts import Texts
+from coder.texts import Catalog
 
 LEVEL = SandboxLevel("seatbelt", sandbox_seatbelt.PROGRAM)
 PLACES = AccessRules(
@@ -313,7 +312,7 @@ def test_locks_further_down_and_jobs(tmp_path: Path) -> None:
     assert str(tmp_path / ".git") in job.places().locked
 
 
-# Which rung is taken.
+# Which backend is taken.
 
 
 @pytest.fixture
@@ -328,7 +327,7 @@ def test_a_sandbox_exec_that_protects_nothing_is_not_believed(
     monkeypatch.setattr(sandbox_probe, "PROGRAM", stand_in)
     monkeypatch.setenv("LOG", str(tmp_path / "log"))
     level = probe(tmp_path / "home")
-    assert level.rung == "none"
+    assert level.backend == "none"
     assert [str(reason) for reason in level.reason] == ["seatbelt: it let a command write outside"]
     assert kept(tmp_path / "home", None, tmp_path) == level
 
@@ -339,7 +338,7 @@ def test_it_is_taken_where_it_holds(stand_in: str, tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(sandbox_probe, "trial", lambda *_, network: None)
     level = probe(tmp_path / "home")
     assert level == SandboxLevel("seatbelt", stand_in)
-    assert "sandbox-exec" in level.describe().text(Texts("zh"))
+    assert "sandbox-exec" in level.describe().text(Catalog("zh"))
     assert Sandbox(level, tmp_path, tmp_path / "home").wrap(["true"])[0] == stand_in
 
 

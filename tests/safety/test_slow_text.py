@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from coder.engine.verify.words import asked_for, refused
+from coder.base.ignore import Rules
+from coder.engine.verify.choice import asked_for, refused
 from coder.policy.secrets.formats import find_secrets
 from coder.policy.shell import tree
 from coder.policy.shell.judge import judge
-from coder.tools.patching.envelope import parse_envelope
-from coder.tools.search.ignore import Rules
+from coder.tools.patching.formats import parse_envelope
 
 SIZE = 6000
 

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from box import available, level_of
 
-from coder.cli import demo, tune
+from coder.addons.tune import tune_command as tune
+from coder.cli import demo
 from coder.policy.sandbox import probe
-from coder.policy.secrets.home import closed_inside
+from coder.policy.secrets.secret_places import closed_inside
 from coder.policy.shell.judge import judge
 from kit import ScriptedServer
 from kit.calls import bash, call
@@ -24,7 +25,7 @@ FILES = ("config.json", "record.key", "mcp-tokens.json")
 
 
 @pytest.fixture(params=[*available(), "none"])
-def rung(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """The strongest that this machine has."""
     monkeypatch.setattr(probe, "_strongest", lambda *_: level_of(request.param))
     return str(request.param)
@@ -55,7 +56,7 @@ def reading(person: Project) -> list[dict[str, Any]]:
 
 
 def test_a_model_that_is_tuned_cannot_read_the_person_s_keys(
-    person: Project, rung: str, monkeypatch: pytest.MonkeyPatch
+    person: Project, backend: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with ScriptedServer([*reading(person), {"text": "done"}]) as server:
         monkeypatch.setenv("CODER_BASE_URL", server.url)
@@ -66,7 +67,7 @@ def test_a_model_that_is_tuned_cannot_read_the_person_s_keys(
 
 
 def test_the_model_of_the_tour_cannot_read_them_either(
-    person: Project, rung: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    person: Project, backend: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It is a real one with `--live`."""
     monkeypatch.setattr(demo, "SCRIPT", reading(person))
@@ -77,7 +78,7 @@ def test_the_model_of_the_tour_cannot_read_them_either(
 
 
 def test_the_person_s_settings_hold_in_a_throw_away_directory(
-    person: Project, rung: str, monkeypatch: pytest.MonkeyPatch
+    person: Project, backend: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     granted = person.home / "granted"
     granted.mkdir()
@@ -92,7 +93,9 @@ def test_the_person_s_settings_hold_in_a_throw_away_directory(
         monkeypatch.setenv("CODER_BASE_URL", server.url)
         tune.run(["--model", "m", "--task", "wrong-operator", "--only", "native", "--json"])
         sent = json.dumps(server.chats)
-    assert (granted / "file").exists() is (rung != "none")  # where yolo runs no command that nobody confirmed
+    assert (granted / "file").exists() is (
+        backend != "none"
+    )  # where yolo runs no command that nobody confirmed
     assert not (person.home / "other").exists()
     assert "denied" in sent
 

@@ -12,7 +12,7 @@ import pytest
 from coder.config.trust import TrustStore, shown_value
 from coder.protocol.events import ApprovalRequested
 from coder.protocol.ops import ApprovalReply
-from coder.texts import Texts
+from coder.texts import Catalog
 from kit import ScriptedServer
 from kit.driving import Driver, Project
 
@@ -35,7 +35,7 @@ NEW: dict[str, Any] = {
 def test_the_lines_say_old_and_new(project: Project) -> None:
     store = TrustStore(project.home)
     store.trust(project.cwd, OLD)
-    lines = TrustStore(project.home).difference(project.cwd, NEW).lines(Texts("en"))
+    lines = TrustStore(project.home).difference(project.cwd, NEW).lines(Catalog("en"))
     assert 'changed: permission.preset: "auto-edit" → "yolo"' in lines
     assert 'new: workflow.verify_commands = ["make \\u001b[2Jevil"]' in lines
     assert 'gone: sandbox.mode (was "off")' in lines
@@ -43,14 +43,14 @@ def test_the_lines_say_old_and_new(project: Project) -> None:
     assert any(line.startswith("changed: provider.api_key: ") for line in lines)
     assert len(lines) == 6
     assert '改动：permission.preset："auto-edit" → "yolo"' in store.difference(project.cwd, NEW).lines(
-        Texts("zh")
+        Catalog("zh")
     )
 
 
 def test_no_secret_is_kept_or_shown(project: Project) -> None:
     store = TrustStore(project.home)
     store.trust(project.cwd, OLD)
-    lines = "\n".join(store.difference(project.cwd, NEW).lines(Texts("en")))
+    lines = "\n".join(store.difference(project.cwd, NEW).lines(Catalog("en")))
     kept = store.path.read_text(encoding="utf-8")
     for secret in ("hunter2", "hunter3", "abcdef", "ghijkl"):
         assert secret not in lines
@@ -76,7 +76,7 @@ def test_a_store_of_before_knows_no_old_values(project: Project) -> None:
         del directory["values"]
     store.path.write_text(json.dumps(data), encoding="utf-8")
     assert store.status(project.cwd, OLD) == "trusted"
-    lines = store.difference(project.cwd, NEW).lines(Texts("en"))
+    lines = store.difference(project.cwd, NEW).lines(Catalog("en"))
     assert 'changed: permission.preset: (not known) → "yolo"' in lines
 
 

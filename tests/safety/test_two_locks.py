@@ -14,7 +14,7 @@ import msgspec
 import pytest
 from box import available, level_of
 
-from coder.policy.sandbox.ladder import system_first
+from coder.policy.sandbox.backends import system_first
 from coder.policy.shell import judge as shell
 from coder.policy.shell.verdict import ShellVerdict
 from coder.protocol.events import ApprovalRequested, CommandDone
@@ -31,18 +31,18 @@ AGAIN = "send exactly the same line once more"
 
 def played(
     project: Project,
-    rung: str,
+    backend: str,
     *lines: str,
     inputs: tuple[str, ...] = ("go",),
     answer: Answer = lambda _asked: "yes",
     tools: list[dict[str, Any]] | None = None,
     **options: Any,
 ) -> Driver:
-    """The model runs these lines, a person answers; the machine is one whose strongest rung is `rung`."""
+    """The model runs these lines, a person answers; the strongest backend of the machine is `backend`."""
 
     async def scenario(url: str) -> Driver:
         driver = Driver(project, url, **{"can_ask": True, **options})
-        driver.engine.agent.sandbox.level = level_of(rung)
+        driver.engine.agent.sandbox.level = level_of(backend)
         driver.engine.agent.sandbox.confirmed = True
         driver.start()
         for text in inputs:
@@ -60,7 +60,7 @@ def results(project: Project) -> list[Event]:
 
 
 @pytest.fixture(params=RUNGS)
-def rung(request: pytest.FixtureRequest) -> str:
+def backend(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
@@ -81,7 +81,9 @@ def fooled(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("fooled")
 @pytest.mark.parametrize("mode", ["default", "auto-edit"])
-def test_a_wrong_verdict_costs_a_failed_command_and_no_file(project: Project, rung: str, mode: str) -> None:
+def test_a_wrong_verdict_costs_a_failed_command_and_no_file(
+    project: Project, backend: str, mode: str
+) -> None:
     granted = project.cwd.parent / "granted"
     granted.mkdir()
     project.configure(sandbox={"writable": [str(granted)]})
@@ -96,7 +98,7 @@ def test_a_wrong_verdict_costs_a_failed_command_and_no_file(project: Project, ru
             f"(exec 3<>/dev/tcp/127.0.0.1/{port}) && echo reached",
             "echo x > /tmp/carried; echo x > /dev/shm/carried-by-a-test; echo x > $TMPDIR/carried",
         ]
-        driver = played(project, rung, *(f"({line}); echo tried" for line in lines), mode=mode)
+        driver = played(project, backend, *(f"({line}); echo tried" for line in lines), mode=mode)
     assert of(driver.seen, ApprovalRequested) == []
     assert [("tried" in e["content"], "reached" in e["content"]) for e in results(project)] == [
         (True, False)
@@ -111,27 +113,27 @@ def test_a_wrong_verdict_costs_a_failed_command_and_no_file(project: Project, ru
 
 
 @pytest.mark.usefixtures("fooled")
-def test_nothing_is_carried_from_one_to_the_next(project: Project, rung: str) -> None:
+def test_nothing_is_carried_from_one_to_the_next(project: Project, backend: str) -> None:
     """Neither by a temporary directory that they share, nor to the commands that write."""
     write = 'echo x > "$TMPDIR/carried" && cat "$TMPDIR/carried"'
-    played(project, rung, write, 'ls "$TMPDIR"; ls /tmp; echo listed')
+    played(project, backend, write, 'ls "$TMPDIR"; ls /tmp; echo listed')
     first, second = results(project)
     assert first["content"] == "x"
     assert "carried" not in second["content"]
     assert "listed" in second["content"]
 
 
-def test_what_a_writing_command_left_in_tmp_can_be_read(project: Project, rung: str) -> None:
-    name = f"left-{os.getpid()}-{rung}"
+def test_what_a_writing_command_left_in_tmp_can_be_read(project: Project, backend: str) -> None:
+    name = f"left-{os.getpid()}-{backend}"
     directory = 'echo x > "${TMPDIR:-/tmp}/' + name + '"; echo "${TMPDIR:-/tmp}"'
-    driver = played(project, rung, directory)
+    driver = played(project, backend, directory)
     where = results(project)[0]["content"]
     project.logs()[0].unlink()
     try:
-        played(project, rung, f"cat {where}/{name}")
+        played(project, backend, f"cat {where}/{name}")
         assert results(project)[0]["content"] == "x"
     finally:
-        scratch = driver.engine.agent.session.sandboxes[False, False].scratch()
+        scratch = driver.engine.agent.session.commands.sandboxes[False, False].scratch()
         for place in (Path("/tmp"), Path(scratch)):
             (place / name).unlink(missing_ok=True)
 
@@ -160,7 +162,7 @@ READING = {
 
 @pytest.mark.thorough
 @pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
-def test_what_only_reads_works_there(project: Project, rung: str) -> None:
+def test_what_only_reads_works_there(project: Project, backend: str) -> None:
     from test_sandbox_engine import git
 
     git(project.cwd, "init", "-q")
@@ -169,7 +171,7 @@ def test_what_only_reads_works_there(project: Project, rung: str) -> None:
     git(project.cwd, "commit", "-qm", "first")
     project.write("a", "one\ntwo\n")
     project.write("big", "".join(f"{n}\n" for n in range(200_000)))
-    driver = played(project, rung, *READING, max_steps=99)
+    driver = played(project, backend, *READING, max_steps=99)
     assert of(driver.seen, ApprovalRequested) == []
     found = dict(zip(READING, results(project), strict=True))
     wrong = {
@@ -182,7 +184,7 @@ def test_what_only_reads_works_there(project: Project, rung: str) -> None:
 
 
 def test_an_unasked_line_finds_the_programs_that_an_approved_one_finds(
-    project: Project, rung: str, monkeypatch: pytest.MonkeyPatch
+    project: Project, backend: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """nvm, pyenv, an active venv: what the model is told of versions is true."""
     brought = project.cwd / ".venv" / "bin"
@@ -192,7 +194,7 @@ def test_an_unasked_line_finds_the_programs_that_an_approved_one_finds(
         (brought / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{brought}:{os.environ['PATH']}")
     lines = ["python3 --version", "which node", "node --version", ".venv/bin/python3 --version"]
-    driver = played(project, rung, *lines, *(f"{line}; touch written" for line in lines))
+    driver = played(project, backend, *lines, *(f"{line}; touch written" for line in lines))
     said = [event["content"] for event in results(project)]
     assert said[:4] == ["python3 of the project", f"{brought}/node", "node of the project", said[0]]
     assert said[4:] == said[:4]
@@ -217,7 +219,7 @@ def test_without_a_sandbox_unasked_lines_use_the_system_s_programs(
     assert [asked.subject for asked in of(driver.seen, ApprovalRequested)] == ["ls"]
 
 
-def test_commands_and_tools_find_nothing_of_the_records(project: Project, rung: str) -> None:
+def test_commands_and_tools_find_nothing_of_the_records(project: Project, backend: str) -> None:
     record = project.cwd / ".coder" / "history" / "other.txt"
     record.parent.mkdir(parents=True)
     record.write_text("a very rare word\n", encoding="utf-8")
@@ -225,7 +227,7 @@ def test_commands_and_tools_find_nothing_of_the_records(project: Project, rung: 
     search = {"name": "grep", "arguments": {"pattern": "very rare"}}
     reading = {"name": "read", "arguments": {"path": ".coder/history/other.txt"}}
     lines = ["grep -rns 'very rare' .; ls .coder/modes", "cat .coder/history/* .coder/sessions/*"]
-    played(project, rung, *lines, tools=[search, reading])
+    played(project, backend, *lines, tools=[search, reading])
     said = [event["content"] for event in results(project)]
     assert not any("a very rare word" in text for text in said)
     assert "x.md" in said[0]
@@ -238,9 +240,9 @@ def test_commands_and_tools_find_nothing_of_the_records(project: Project, rung: 
 
 
 @pytest.mark.usefixtures("fooled")
-def test_what_failed_for_that_is_asked_about_when_it_comes_again(project: Project, rung: str) -> None:
+def test_what_failed_for_that_is_asked_about_when_it_comes_again(project: Project, backend: str) -> None:
     line = "touch made && echo was made"
-    driver = played(project, rung, line, line)
+    driver = played(project, backend, line, line)
     first, second = results(project)
     assert not first["meta"]["ok"]
     assert AGAIN in first["content"]
@@ -252,26 +254,26 @@ def test_what_failed_for_that_is_asked_about_when_it_comes_again(project: Projec
 
 
 @pytest.mark.usefixtures("fooled")
-def test_a_no_and_nobody_to_ask_hold_as_for_any_command(project: Project, rung: str) -> None:
+def test_a_no_and_nobody_to_ask_hold_as_for_any_command(project: Project, backend: str) -> None:
     line = "touch made"
-    played(project, rung, line, line, answer=lambda _asked: "no")
+    played(project, backend, line, line, answer=lambda _asked: "no")
     assert results(project)[1]["content"].startswith("denied: ")
     project.logs()[0].unlink()
-    played(project, rung, line, line, can_ask=False)
+    played(project, backend, line, line, can_ask=False)
     assert results(project)[1]["content"].startswith("denied: ")
     assert not (project.cwd / "made").exists()
 
 
 @pytest.mark.usefixtures("fooled")
-def test_in_plan_nothing_is_offered(project: Project, rung: str) -> None:
-    driver = played(project, rung, "touch made", "touch made", mode="plan")
+def test_in_plan_nothing_is_offered(project: Project, backend: str) -> None:
+    driver = played(project, backend, "touch made", "touch made", mode="plan")
     assert of(driver.seen, ApprovalRequested) == []
     assert all(AGAIN not in event["content"] for event in results(project))
     assert not (project.cwd / "made").exists()
 
 
-def test_an_ordinary_failure_is_not_asked_about(project: Project, rung: str) -> None:
-    driver = played(project, rung, "grep -c nothing a", "grep -c nothing a", "cat missing", "cat missing")
+def test_an_ordinary_failure_is_not_asked_about(project: Project, backend: str) -> None:
+    driver = played(project, backend, "grep -c nothing a", "grep -c nothing a", "cat missing", "cat missing")
     assert of(driver.seen, ApprovalRequested) == []
     assert all(AGAIN not in event["content"] for event in results(project))
 
@@ -302,20 +304,20 @@ FORGED = {
 
 @pytest.mark.parametrize("case", FORGED)
 @pytest.mark.parametrize("mode", ["default", "auto-edit", "yolo"])
-def test_no_output_makes_anybody_ask_to_leave(project: Project, rung: str, mode: str, case: str) -> None:
+def test_no_output_makes_anybody_ask_to_leave(project: Project, backend: str, mode: str, case: str) -> None:
     project.write("script", "#!/bin/sh\n").chmod(0o644)
-    driver = played(project, rung, FORGED[case], mode=mode)
+    driver = played(project, backend, FORGED[case], mode=mode)
     asked = of(driver.seen, ApprovalRequested)
     assert len(asked) <= (0 if mode == "yolo" else 1)
     assert not any("sandbox" in reason for one in asked for reason in one.reasons)
     (event,) = results(project)
-    assert event["meta"]["sandbox"] == rung
+    assert event["meta"]["sandbox"] == backend
     assert "sandbox stopped" not in event["content"]
     assert not (project.cwd.parent / "outside").exists()
 
 
-def test_at_a_refusal_the_model_is_told_the_rule(project: Project, rung: str) -> None:
-    played(project, rung, ESCAPE, "cat linked", "./script", mode="yolo")
+def test_at_a_refusal_the_model_is_told_the_rule(project: Project, backend: str) -> None:
+    played(project, backend, ESCAPE, "cat linked", "./script", mode="yolo")
     told = results(project)[0]["content"]
     assert f"Commands may not write {project.cwd.parent}/outside, only the workspace and $TMPDIR" in told
 
@@ -325,11 +327,11 @@ def test_at_a_refusal_the_model_is_told_the_rule(project: Project, rung: str) ->
 
 @pytest.mark.parametrize("name", ["PYTHONPYCACHEPREFIX", "MYPY_CACHE_DIR", "RUFF_CACHE_DIR"])
 def test_tools_keep_their_caches_in_the_throw_away_directory_of_a_plan_line(
-    project: Project, rung: str, name: str
+    project: Project, backend: str, name: str
 ) -> None:
     project.write("mod.py", "x = 7\n")
     write = f'mkdir -p "${name}" && echo x > "${name}/made" && echo done'
     line = f'python3 -c "import mod; print(mod.x)"; {write}'
-    played(project, rung, line, mode="plan")
+    played(project, backend, line, mode="plan")
     assert results(project)[0]["content"].splitlines() == ["7", "done"]
     assert sorted(path.name for path in project.cwd.iterdir() if path.name != ".coder") == ["mod.py"]

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from coder.config.allowlist import Allowlist
-from coder.tools.base import Limits, ToolContext
 from coder.tools.changes import Change, apply
 from coder.tools.paths import Stop
+from coder.tools.tool import Limits, ToolContext
 from config.place import run_at_once
 from kit import ScriptedServer
 from kit.calls import call

@@ -13,12 +13,12 @@ from typing import Any, Literal
 import pytest
 from box import Box, available, level_of, users
 
+from coder.base.process.programs import Runs, start
+from coder.policy.sandbox.backends import Sandbox
 from coder.policy.sandbox.caches import clear_layers, settings_without_credentials, take_layer
 from coder.policy.sandbox.grants import Grants
-from coder.policy.sandbox.ladder import Sandbox
 from coder.policy.sandbox.places import LineAccess
 from coder.policy.shell.verdict import OutsideWrite
-from coder.process.programs import Runs, start
 from coder.protocol.events import ApprovalRequested
 from coder.protocol.ops import ApprovalReply
 from kit import ScriptedServer
@@ -30,13 +30,13 @@ EVIL = "#!/bin/sh\nfor d in ~ ../out; do echo evil > $d/.bashrc; echo evil > $d/
 
 
 @pytest.fixture(params=RUNGS)
-def rung(request: pytest.FixtureRequest) -> str:
+def backend(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
 def play(
     project: Project,
-    rung: str,
+    backend: str,
     *lines: str,
     answer: Literal["yes", "no"] = "yes",
     meanwhile: Callable[[], None] = lambda: None,
@@ -50,7 +50,7 @@ def play(
 
     async def scenario(url: str) -> None:
         driver = Driver(project, url, **{"can_ask": True, **options})
-        driver.engine.agent.sandbox.level = level_of(rung)
+        driver.engine.agent.sandbox.level = level_of(backend)
         driver.start()
         await driver.send("go", answered)
         await driver.close()
@@ -59,9 +59,9 @@ def play(
         asyncio.run(scenario(server.url))
 
 
-def played(project: Project, rung: str, *lines: str, **options: Any) -> list[Event]:
+def played(project: Project, backend: str, *lines: str, **options: Any) -> list[Event]:
     """Their results."""
-    play(project, rung, *lines, **options)
+    play(project, backend, *lines, **options)
     return project.of_type("observation")
 
 
@@ -88,7 +88,9 @@ UNLISTED = [
 
 
 @pytest.mark.parametrize("line", UNLISTED)
-def test_an_approved_line_writes_nothing_that_was_not_listed(project: Project, rung: str, line: str) -> None:
+def test_an_approved_line_writes_nothing_that_was_not_listed(
+    project: Project, backend: str, line: str
+) -> None:
     out = project.cwd.parent / "out"
     for directory in (out / "sub", out / "empty" / "inner", project.cwd / "tree"):
         directory.mkdir(parents=True)
@@ -99,7 +101,7 @@ def test_an_approved_line_writes_nothing_that_was_not_listed(project: Project, r
     project.write("tree/kept", "evil")
     project.write("mkdir", EVIL).chmod(0o755)
     (project.cwd / "tokept").symlink_to("kept")
-    played(project, rung, "ln -sfn ~/.bashrc link" if "link" in line else "true", line)
+    played(project, backend, "ln -sfn ~/.bashrc link" if "link" in line else "true", line)
     assert (out / "kept").read_text(encoding="utf-8") == "kept"
     assert (project.home / ".bashrc").read_text(encoding="utf-8") == "kept"
     assert (out / "empty").is_dir()
@@ -107,20 +109,20 @@ def test_an_approved_line_writes_nothing_that_was_not_listed(project: Project, r
 
 
 def test_known_commands_are_the_system_s(
-    project: Project, rung: str, monkeypatch: pytest.MonkeyPatch
+    project: Project, backend: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = project.cwd.parent / "out"
     out.mkdir()
     project.write("bin/mkdir", EVIL).chmod(0o755)
     monkeypatch.setenv("PATH", f"{project.cwd}/bin:{os.environ['PATH']}")
-    played(project, rung, "mkdir ../out/d")
+    played(project, backend, "mkdir ../out/d")
     assert sorted(path.name for path in out.iterdir()) == ["d"]
 
 
 @pytest.mark.parametrize("line", ["rmdir ~/sub", "mkdir /made-by-a-test", "mkdir -p /made-by-a-test/a/b"])
-def test_nobody_is_asked_about_what_no_approval_opens(project: Project, rung: str, line: str) -> None:
+def test_nobody_is_asked_about_what_no_approval_opens(project: Project, backend: str, line: str) -> None:
     (project.home / "sub").mkdir()
-    (result,) = played(project, rung, line, answer="no")
+    (result,) = played(project, backend, line, answer="no")
     assert 'sandbox: "off"' in result["content"]
 
 
@@ -221,7 +223,7 @@ def test_a_file_that_was_replaced_meanwhile_is_kept(tmp_path: Path) -> None:
 @pytest.mark.parametrize("line", ["echo x > ../place/f", "mkdir ../place/d", "touch ../place/sub/f"])
 @pytest.mark.parametrize("by", ["link", "directory"])
 def test_another_directory_in_its_place_is_not_written(
-    project: Project, rung: str, line: str, by: str, monkeypatch: pytest.MonkeyPatch
+    project: Project, backend: str, line: str, by: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("coder.engine.calls.require_same_line", lambda *_: None)  # swapped later
     place, other = project.cwd.parent / "place", project.cwd.parent / "other"
@@ -235,7 +237,7 @@ def test_another_directory_in_its_place_is_not_written(
 
     async def scenario(url: str) -> None:
         driver = Driver(project, url, can_ask=True)
-        driver.engine.agent.sandbox.level = level_of(rung)
+        driver.engine.agent.sandbox.level = level_of(backend)
         driver.start()
         await driver.send("go", lambda asked: ApprovalReply(asked.approval_id, swap()))
         await driver.close()
@@ -248,15 +250,15 @@ def test_another_directory_in_its_place_is_not_written(
 
 
 @pytest.mark.parametrize("swapped", [False, True])
-def test_the_sandbox_opens_the_directory_that_was_held(tmp_path: Path, rung: str, swapped: bool) -> None:
+def test_the_sandbox_opens_the_directory_that_was_held(tmp_path: Path, backend: str, swapped: bool) -> None:
     """Although another takes its place after the last look at it."""
     root, home, out, other = (tmp_path / name for name in ("project", "home", "out", "other"))
     for directory in (root, home, out, other):
         directory.mkdir()
     environment = {"HOME": str(home), "PATH": os.environ["PATH"]}
-    sandbox = Sandbox(level_of(rung), root, tmp_path / "own", environment=environment)
+    sandbox = Sandbox(level_of(backend), root, tmp_path / "own", environment=environment)
     grants = Grants(
-        [OutsideWrite(f"{out}/d", entry=True)], sandbox.places(), plain=True, mounts=rung == "bwrap"
+        [OutsideWrite(f"{out}/d", entry=True)], sandbox.places(), plain=True, mounts=backend == "bwrap"
     )
     line = sandbox.wrap(["/bin/mkdir", f"{out}/d"], LineAccess(granted=grants.opened, plain=True))
     if swapped:
@@ -370,7 +372,9 @@ def test_bundler_s_credentials_are_not_shown(tmp_path: Path) -> None:
         "echo evil > $MAIN/config.worktree",
     ],
 )
-def test_a_linked_worktree_does_not_steer_the_main_repository(project: Project, rung: str, line: str) -> None:
+def test_a_linked_worktree_does_not_steer_the_main_repository(
+    project: Project, backend: str, line: str
+) -> None:
     main = project.cwd.parent / "main"
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "init.templateDir="]
     subprocess.run([*git, "init", "-q", str(main)], check=True)
@@ -378,7 +382,7 @@ def test_a_linked_worktree_does_not_steer_the_main_repository(project: Project, 
     for path in sorted(project.cwd.rglob("*"), reverse=True):
         path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
     subprocess.run([*git, "-C", str(main), "worktree", "add", "-q", "-f", str(project.cwd)], check=True)
-    played(project, rung, line.replace("$MAIN", f"{main}/.git") + "; true", mode="yolo")
+    played(project, backend, line.replace("$MAIN", f"{main}/.git") + "; true", mode="yolo")
     assert not any((main / ".git" / name).exists() for name in ("commondir", "config.worktree"))
     assert not (main / ".git" / "hooks" / "pre-commit").exists()
 
@@ -407,8 +411,8 @@ print(done)
 
 
 @pytest.mark.parametrize("user", users())
-def test_plan_mode_changes_nothing_beside_files_either(rung: str, user: str) -> None:
-    box = Box(rung, user)
+def test_plan_mode_changes_nothing_beside_files_either(backend: str, user: str) -> None:
+    box = Box(backend, user)
     try:
         script = KEPT.replace("KEY", str(int.from_bytes(os.urandom(3), "big") + 1))
         assert box.run(f"python3 - <<'end'\n{script}\nend", plan=True).stdout == "[]\n"
@@ -417,8 +421,8 @@ def test_plan_mode_changes_nothing_beside_files_either(rung: str, user: str) -> 
 
 
 @pytest.mark.parametrize("user", users())
-def test_a_throw_away_directory_goes_whatever_is_in_it(rung: str, user: str) -> None:
-    box = Box(rung, user)
+def test_a_throw_away_directory_goes_whatever_is_in_it(backend: str, user: str) -> None:
+    box = Box(backend, user)
     try:
         ended = box.run("mkdir -p $TMPDIR/a; umask 777; mkdir $TMPDIR/a/b $TMPDIR/c; echo $TMPDIR", plan=True)
         assert ended.exit_code == 0
@@ -450,7 +454,7 @@ SWAPPED = [
 
 @pytest.mark.parametrize("line", SWAPPED)
 def test_a_link_put_in_place_of_a_workspace_file_after_the_question_writes_nothing_outside(
-    project: Project, rung: str, line: str, monkeypatch: pytest.MonkeyPatch
+    project: Project, backend: str, line: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As a background job does, even after the line was looked at again."""
     monkeypatch.setattr("coder.engine.calls.require_same_line", lambda *_: None)
@@ -468,10 +472,10 @@ def test_a_link_put_in_place_of_a_workspace_file_after_the_question_writes_nothi
         (project.cwd / "sub").rmdir()
         (project.cwd / "sub").symlink_to("../out/sub")
 
-    play(project, rung, line, meanwhile=swap)
+    play(project, backend, line, meanwhile=swap)
     for file in (out / "kept", out / "sub" / "kept"):
         assert file.read_text(encoding="utf-8") == "kept"
-        assert rung == "landlock" or file.stat().st_mode & 0o777 != 0o777  # which cannot stop that
+        assert backend == "landlock" or file.stat().st_mode & 0o777 != 0o777  # which cannot stop that
     assert sorted(path.name for path in (out / "sub").iterdir()) in (
         ["evil", "kept"],
         ["kept"],

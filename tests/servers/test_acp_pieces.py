@@ -9,12 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coder.servers.acp.diffs import hunks
-from coder.servers.acp.mcp import mcp_servers
-from coder.servers.acp.params import Block, Contents, Link, Resource, Text
-from coder.servers.acp.prompt import message_of
-from coder.servers.acp.tools import bounded, diff_blocks, fenced, image_block, locations, printed, title_of
-from coder.tools.text.diff import unified
+from coder.base.diff import unified
+from coder.ui.acp.acp_tools import (
+    bounded,
+    diff_blocks,
+    fenced,
+    hunks,
+    image_block,
+    locations,
+    printed,
+    title_of,
+)
+from coder.ui.acp.params import Block, Contents, Link, Resource, TextBlock, mcp_servers
+from coder.ui.acp.prompt_blocks import message_of
 from kit.images import png
 
 ROOT = Path("/home/ann/space")
@@ -93,7 +100,7 @@ def said(*blocks: Block) -> tuple[str, str]:
     ],
 )
 def test_links(uri: str, shown: str) -> None:
-    assert said(Text("see"), Link(uri, "it"), Text(", please")) == (f"see {shown}, please", "")
+    assert said(TextBlock("see"), Link(uri, "it"), TextBlock(", please")) == (f"see {shown}, please", "")
 
 
 @pytest.mark.parametrize("uri", ["//[x", "file://[x", "http://[::1"])
@@ -104,20 +111,20 @@ def test_an_address_that_is_none_is_a_name(uri: str) -> None:
 
 def test_an_embedded_resource_is_attached_and_named() -> None:
     resource = Resource(Contents(uri="file:///home/ann/space/a.py", text="x = 1\n"))
-    assert said(Text("fix "), resource) == ("fix a.py", '<resource name="a.py">\nx = 1\n</resource>')
+    assert said(TextBlock("fix "), resource) == ("fix a.py", '<resource name="a.py">\nx = 1\n</resource>')
     assert said(resource) == ("", '<resource name="a.py">\nx = 1\n</resource>')
-    binary = message_of([Text("see"), Resource(Contents(uri="file:///x.png", blob="AAAA"))], ROOT)
+    binary = message_of([TextBlock("see"), Resource(Contents(uri="file:///x.png", blob="AAAA"))], ROOT)
     assert (binary.binary, binary.attached) == (["/x.png"], "")
 
 
 @pytest.mark.parametrize(
     ("blocks", "text"),
     [
-        ([Text("!ls")], "!ls"),
-        ([Text("!ls\n")], "!ls\n"),
-        ([Text("![logo](x.png)\n\nWhat is this?")], ""),
-        ([Text("!ls"), Link("file:///home/ann/space/a.py", "a.py")], ""),
-        ([Text("/review"), Resource(Contents(uri="x:y", text="z"))], "/review x:y"),
+        ([TextBlock("!ls")], "!ls"),
+        ([TextBlock("!ls\n")], "!ls\n"),
+        ([TextBlock("![logo](x.png)\n\nWhat is this?")], ""),
+        ([TextBlock("!ls"), Link("file:///home/ann/space/a.py", "a.py")], ""),
+        ([TextBlock("/review"), Resource(Contents(uri="x:y", text="z"))], "/review x:y"),
     ],
 )
 def test_only_a_line_that_is_nothing_else_is_the_persons_shell(blocks: list[Block], text: str) -> None:
@@ -132,7 +139,7 @@ def test_only_a_line_that_is_nothing_else_is_the_persons_shell(blocks: list[Bloc
 def test_a_link_is_no_command(link: Link) -> None:
     """Its name was chosen from a list, and may be anybody's."""
     assert message_of([link], ROOT).text.startswith("<")
-    assert message_of([Text(" "), link, Text("what is it?")], ROOT).text.startswith(" <")
+    assert message_of([TextBlock(" "), link, TextBlock("what is it?")], ROOT).text.startswith(" <")
 
 
 def test_a_place_has_a_line_that_is_a_number() -> None:

@@ -12,9 +12,9 @@ import acp
 import pytest
 from acp_kit import PATIENCE, Editor, bare, converse, editor
 
+from coder.history.log import read_log
+from coder.history.replay import replay
 from coder.protocol.ops import Steer
-from coder.record.log import read_log
-from coder.record.replay import replay
 from kit import ScriptedServer
 from kit.calls import call
 from kit.driving import Project, during_a_call, left_running

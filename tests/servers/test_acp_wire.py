@@ -14,8 +14,8 @@ from acp_kit import PATIENCE, Line, bare
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coder.servers.acp.server import AcpServer, Chosen
-from coder.servers.stdio import LONGEST_LINE, EditorOutbox
+from coder.ui.acp.acp_server import AcpServer, Chosen
+from coder.ui.stdio import LONGEST_LINE, EditorOutbox
 from kit import ScriptedServer
 from kit.calls import call
 from kit.driving import Project
@@ -263,7 +263,7 @@ def test_a_flood_of_output_and_nobody_reading_stays_bounded(project: Project) ->
 def test_nobody_else_reads_or_writes_the_line() -> None:
     code = (
         "import os, sys\n"
-        "from coder.servers.stdio import take_over\n"
+        "from coder.ui.stdio import take_over\n"
         "given, taken = take_over()\n"
         "print('stray'); os.system('echo child; cat'); os.write(1, b'bytes')\n"
         "os.write(taken, b'protocol ' + os.read(given, 100))\n"
@@ -320,7 +320,7 @@ def test_little_is_loaded_before_initialize_is_answered(project: Project) -> Non
     rooms = tuple(f"coder.{room}" for room in ("engine", "terminal", "model", "tools", "context", "modes"))
     found = [m for m in modules if any(m == name or m.startswith(f"{name}.") for name in (*heavy, *rooms))]
     assert found == []
-    assert "coder.servers.acp.server" in modules
+    assert "coder.ui.acp.acp_server" in modules
     assert len([m for m in modules if m.startswith("coder")]) <= 30
 
 

@@ -1,7 +1,7 @@
 """A new tool is one file, its texts and one line.
 
 In a copy of the source two are added that way, one that looks and one that edits; then the real process shows
-that policy, trust, record, ledger, undo, subagents and ACP know what they are.
+that policy, trust, record, action log, undo, subagents and ACP know what they are.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ COUNT_LINES = '''"""`count_lines`: how many lines a file has."""
 
 from __future__ import annotations
 
-from coder.texts import Phrase
-from coder.tools.base import Arguments, OnOutput, Tool, ToolContext, ToolResult, spec, summed_up
+from coder.texts import Text
+from coder.tools.tool import Arguments, OnOutput, Tool, ToolContext, ToolResult, spec, summed_up
 from coder.tools.paths import locate
 
 
@@ -40,13 +40,13 @@ class CountLines(Tool):
 
     async def run(self, args: Arguments, context: ToolContext, on_output: OnOutput) -> ToolResult:
         count = locate(context, args["path"]).read_bytes().count(b"\\n")
-        return summed_up(Phrase("tool.counted", count=count), f"{count} lines")
+        return summed_up(Text("tool.counted", count=count), f"{count} lines")
 '''
 ADD_LINE = '''"""`add_line`: one line more at the end of a file."""
 
 from __future__ import annotations
 
-from coder.tools.base import Arguments, OnOutput, Tool, ToolContext, ToolResult, spec
+from coder.tools.tool import Arguments, OnOutput, Tool, ToolContext, ToolResult, spec
 from coder.tools.changes import Change, apply, current, single_result
 from coder.tools.paths import locate
 
@@ -79,10 +79,10 @@ GRANTS = json.dumps({"permission": {"tools": {"count_lines": "allow", "add_line"
 LEDGER = """
 import sys
 from pathlib import Path
-from coder.context.ledger import Ledger
-from coder.record.log import read_log
+from coder.context.action_log import Action log
+from coder.history.log import read_log
 
-ledger = Ledger()
+action log = Ledger()
 for event in read_log(Path(sys.argv[1])):
     ledger.take(event)
 print([sorted(ledger.read), sorted(ledger.changed)])
@@ -144,7 +144,7 @@ def test_a_new_tool_is_one_file_its_texts_and_one_line(project: Project, copied:
     (end,) = project.of_type("turn_end")
     assert end["meta"]["verification"]["changed_since"] == ["a.txt"]
     (log,) = project.logs()
-    ledger = subprocess.run(
+    action_log = subprocess.run(
         [sys.executable, "-c", LEDGER, str(log)],
         env=project.environ(**here),
         capture_output=True,
@@ -152,7 +152,7 @@ def test_a_new_tool_is_one_file_its_texts_and_one_line(project: Project, copied:
         check=True,
         timeout=60,
     )
-    assert ledger.stdout.strip() == "[['a.txt'], ['a.txt']]"
+    assert action_log.stdout.strip() == "[['a.txt'], ['a.txt']]"
     undone = project.coder("--continue", "--once", "/undo", url=server.url, env=here)
     assert undone.returncode == 0, undone.stderr
     assert (project.cwd / "a.txt").read_text(encoding="utf-8") == "one\ntwo\n"

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from coder.mcp.client import StdioEndpoint, connect
+from coder.extend.mcp.client import StdioEndpoint, connect
 from coder.protocol.events import SessionStarted
-from coder.servers.mcp.server import Chosen, McpServer, _Call, _Progress
-from coder.servers.stdio import EditorOutbox
-from coder.texts import Fault
+from coder.texts import CoderError
+from coder.ui.mcp_server import Chosen, McpServer, _Call, _Progress
+from coder.ui.stdio import EditorOutbox
 from kit import ScriptedServer
 from kit.calls import bash
 from kit.driving import Project
@@ -168,7 +168,7 @@ def test_a_folder_that_is_exchanged_while_its_task_waits_is_refused(project: Pro
     assert result["isError"]
     assert "is no folder below" in result["content"][0]["text"]
     elsewhere = SessionStarted("1", str(project.home), "m", "default", "balanced")
-    with pytest.raises(Fault):
+    with pytest.raises(CoderError):
         _Progress(Any, None, project.cwd / "sub").take(elsewhere)  # type: ignore[arg-type]
 
 

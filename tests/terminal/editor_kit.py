@@ -19,17 +19,17 @@ from prompt_toolkit.output import DummyOutput
 from prompt_toolkit.widgets import SearchToolbar
 
 from coder.config.schema import KeyAction
-from coder.terminal.input.actions import Actions
-from coder.terminal.input.editing import escaped_path
-from coder.terminal.input.editor import Editor
-from coder.terminal.input.history import ProjectHistory
-from coder.terminal.input.keyboard import Keyboard
-from coder.terminal.input.keys import bindings
-from coder.terminal.input.menu import MenuItem, Menus
-from coder.terminal.modes.slot import NoBar
-from coder.terminal.pick import Picker
-from coder.terminal.state import PromptState
-from coder.texts import Texts
+from coder.texts import Catalog
+from coder.ui.terminal.input.actions import Actions
+from coder.ui.terminal.input.editing import escaped_path
+from coder.ui.terminal.input.editor import Editor
+from coder.ui.terminal.input.input_history import ProjectHistory
+from coder.ui.terminal.input.keyboard import Keyboard
+from coder.ui.terminal.input.keys import bindings
+from coder.ui.terminal.input.menu import MenuItem, Menus
+from coder.ui.terminal.modes.slot import NoBar
+from coder.ui.terminal.pick import Picker
+from coder.ui.terminal.screen_state import PromptState
 
 ESCAPE = "␛"  # the key by itself; "\x1b" begins a sequence
 NOWHERE = Path(os.devnull, "history")  # which nobody can make, root neither
@@ -71,7 +71,7 @@ class Bench:
         self.cancelled = 0
         self.left = False
         self.actions = Actions(self.editor, self.state, self, NoBar())
-        self.picker = Picker(self.editor, Texts("en"), lambda: (columns, 24), lambda: None)
+        self.picker = Picker(self.editor, Catalog("en"), lambda: (columns, 24), lambda: None)
         search = SearchToolbar()
         window = Window(
             BufferControl(self.editor.buffer, search_buffer_control=search.control, preview_search=True),

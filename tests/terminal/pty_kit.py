@@ -19,7 +19,7 @@ from typing import Any, Self
 
 import pyte
 
-from coder.terminal.render.width import char_width
+from coder.ui.terminal.render.width import char_width
 from kit import ScriptedServer
 from kit.driving import Project
 from kit.fork_server import FORK_SERVER

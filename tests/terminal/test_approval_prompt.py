@@ -9,16 +9,15 @@ import pytest
 from editor_kit import NOWHERE
 
 from coder.protocol.events import ApprovalRequested, ApprovalResolved
-from coder.terminal.ask import at_prompt
-from coder.terminal.ask.at_prompt import ApprovalPrompt
-from coder.terminal.ask.choices import choice_rows, choices
-from coder.terminal.ask.queue import QuestionQueue
-from coder.terminal.input.editor import Editor
-from coder.terminal.input.history import ProjectHistory
-from coder.terminal.input.menu import Menus
-from coder.terminal.render.width import plain, text_width
-from coder.terminal.state import PromptState
-from coder.texts import Texts
+from coder.texts import Catalog
+from coder.ui.terminal.ask import at_prompt
+from coder.ui.terminal.ask.at_prompt import ApprovalPrompt, choice_rows, choices
+from coder.ui.terminal.ask.question import QuestionQueue
+from coder.ui.terminal.input.editor import Editor
+from coder.ui.terminal.input.input_history import ProjectHistory
+from coder.ui.terminal.input.menu import Menus
+from coder.ui.terminal.render.width import plain, text_width
+from coder.ui.terminal.screen_state import PromptState
 
 
 def asked(number: int) -> ApprovalRequested:
@@ -43,7 +42,7 @@ def test_a_yes_typed_twice_does_not_answer_the_question_behind(
     editor = Editor(ProjectHistory(NOWHERE), Menus([], {}, lambda _query: []), str)
     bar = SimpleNamespace(editing=False)
     actions: Any = SimpleNamespace(
-        editor=editor, bar=bar, occupied=False, leave_bar=lambda: None, make_room=lambda: None
+        editor=editor, bar=bar, occupied=False, leave_bar=lambda: None, compact_after_overflow=lambda: None
     )
     questions, state, sent = QuestionQueue(), PromptState(model="m", mode="default"), list[Any]()
     around: Any = SimpleNamespace(
@@ -54,7 +53,7 @@ def test_a_yes_typed_twice_does_not_answer_the_question_behind(
         is_away=False,
         has_unread_keys=False,
     )
-    prompt = ApprovalPrompt(state, actions, Texts("en"), around, lambda _delay, _do: None)
+    prompt = ApprovalPrompt(state, actions, Catalog("en"), around, lambda _delay, _do: None)
 
     def take(event: Any) -> None:
         for one in questions.take(event):
@@ -98,7 +97,7 @@ def test_a_yes_typed_twice_does_not_answer_the_question_behind(
 def test_choices_are_broken_between_two_of_them(columns: int, lang: str) -> None:
     diff = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n"
     event = ApprovalRequested("1", "1", "edit", diff, "diff", [], can_always=False)
-    offered = choices(event, "default", Texts(lang))
+    offered = choices(event, "default", Catalog(lang))
     rows = [plain(row) for row in choice_rows(offered, columns)]
     assert " · ".join(rows) == " · ".join(f"{choice.key} {choice.about}" for choice in offered)
     assert all(text_width(row) <= columns for row in rows)

@@ -9,7 +9,7 @@ import pytest
 from pty_kit import ESC, UP, Terminal
 from repl_kit import SIZES, WRITE, Gate, cancelled_line, says, squeezed
 
-from coder.terminal.input.editing import approval_answer
+from coder.ui.terminal.input.editing import approval_answer
 from kit import ScriptedServer
 from kit.calls import bash_step
 from kit.driving import Project

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coder.base.safe_open import open_file
 from coder.context.attachments import MAX_FILE_BYTES, MAX_FILES, MAX_TOTAL_BYTES, expand, named
-from coder.fs.safe_open import open_file
 from coder.policy.workspace import DirectoryWorkspace
-from coder.terminal.input.file_index import FileIndex
+from coder.ui.terminal.input.file_index import FileIndex
 
 
 @pytest.fixture
@@ -206,6 +206,6 @@ def test_any_text_is_expanded_without_fault_and_kept(text: str) -> None:
 
 @given(st.text(alphabet='ab \\c.py"', min_size=1).filter(lambda name: name.strip() == name))
 def test_escaping_a_path_is_undone(name: str) -> None:
-    from coder.terminal.input.editing import escaped_path
+    from coder.ui.terminal.input.editing import escaped_path
 
     assert named(f"x @{escaped_path(name)} y") == [name]

@@ -6,8 +6,8 @@ import pytest
 from prompt_toolkit.key_binding.key_processor import KeyPress
 from pty_kit import ENTER, Terminal
 
-from coder.terminal.input.keyboard import Keyboard
-from coder.terminal.render.background import QUERY, may_ask, theme_on
+from coder.ui.terminal.input.keyboard import Keyboard
+from coder.ui.terminal.render.live_region import QUERY, may_ask, theme_on
 from kit import ScriptedServer
 from kit.driving import Project
 

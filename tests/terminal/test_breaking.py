@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from pty_kit import Terminal
 from repl_kit import SIZES
 
-from coder.terminal.render.width import text_width
-from coder.terminal.render.wrap import WordWrapper
+from coder.ui.terminal.render.width import WordWrapper, text_width
 from kit import ScriptedServer
 from kit.driving import Project
 

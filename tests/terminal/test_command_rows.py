@@ -19,12 +19,12 @@ from coder.protocol.events import (
     ToolCallChanged,
     TurnEnded,
 )
-from coder.protocol.usage import Usage
-from coder.terminal.render.event_lines import command_lines
-from coder.terminal.render.plain import PlainRenderer
-from coder.terminal.render.theme import Theme
-from coder.terminal.render.width import plain
-from coder.texts import Texts
+from coder.protocol.messages import Usage
+from coder.texts import Catalog
+from coder.ui.terminal.render.event_lines import command_lines
+from coder.ui.terminal.render.plain import PlainRenderer
+from coder.ui.terminal.render.theme import Theme
+from coder.ui.terminal.render.width import plain
 from kit import ScriptedServer
 from kit.driving import Project
 
@@ -63,14 +63,14 @@ def test_no_word_of_a_command_s_answer_is_cut_in_two(
 def test_what_fits_no_row_is_left_to_the_terminal() -> None:
     """Which gives it back in one piece when it is copied."""
     path = "record: /a/path/that/is/longer/than/a/row"
-    assert [plain(row) for row in command_lines(CommandDone("/status", path), Texts("en"), 20)] == [path]
+    assert [plain(row) for row in command_lines(CommandDone("/status", path), Catalog("en"), 20)] == [path]
     text = "  one two three four five six"
-    assert [plain(row) for row in command_lines(CommandDone("/status", text), Texts("en"), 20)] == [
+    assert [plain(row) for row in command_lines(CommandDone("/status", text), Catalog("en"), 20)] == [
         "  one two three four",
         "    five six",
     ]
     printed = "a program's own line stays as it was printed"
-    assert [plain(row) for row in command_lines(CommandDone("!x", printed), Texts("en"), 20)] == [printed]
+    assert [plain(row) for row in command_lines(CommandDone("!x", printed), Catalog("en"), 20)] == [printed]
 
 
 @SIZES
@@ -98,7 +98,7 @@ def test_todos_look_the_same_wherever_they_are_shown(project: Project, columns: 
 
 def shown(*events: AnyEvent) -> str:
     out = io.StringIO()
-    renderer = PlainRenderer(out, None, Texts("en"), Theme("none"))
+    renderer = PlainRenderer(out, None, Catalog("en"), Theme("none"))
     for event in events:
         renderer.handle(event)
     return out.getvalue()
@@ -158,5 +158,5 @@ def test_the_system_s_own_words_are_said_in_chinese(project: Project) -> None:
         assert "directory" not in done.stderr
         done = project.coder("--log-dir", "file/x", "--once", "hi", url=server.url)
         assert "Not a directory" in done.stderr
-    assert Texts("zh").say("cli.system", what="x", why="Permission denied") == "x：权限不够。"
-    assert "something new" in Texts("zh").say("cli.system", what="x", why="something new")
+    assert Catalog("zh").say("cli.system", what="x", why="Permission denied") == "x：权限不够。"
+    assert "something new" in Catalog("zh").say("cli.system", what="x", why="something new")

@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 from pty_kit import ANSWERS, BACKSPACE, DOWN, ENTER, ESC, TAB, UP, Terminal, sent
 
-from coder.model.scripted import Recorded, http_answer
+from coder.models.scripted import Recorded, http_answer
 from kit import ScriptedServer
 from kit.driving import Project
 

@@ -10,7 +10,7 @@ from repl_kit import SIZES, says
 
 from coder.protocol.events import AnyEvent, Content, StateChanged, TurnEnded
 from coder.protocol.ops import Cancel, UserInput
-from coder.terminal.render.live_rows import shortened_path
+from coder.ui.terminal.render.live_rows import shortened_path
 from kit import ScriptedServer
 from kit.calls import call
 from kit.driving import Driver, Project, of

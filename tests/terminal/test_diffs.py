@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pty_kit import Terminal
 
+from coder.base.diff import unified
 from coder.protocol.events import ApprovalRequested, CommandDone, ToolCallChanged
-from coder.terminal.ask.rows import approval_lines
-from coder.terminal.render.diffs import diff_blocks, diff_lines
-from coder.terminal.render.event_lines import command_lines, tool_lines
-from coder.terminal.render.width import Line, line_width, plain
-from coder.texts import Texts
-from coder.tools.text.diff import unified
+from coder.texts import Catalog
+from coder.ui.terminal.ask.question_rows import approval_lines
+from coder.ui.terminal.render.diff_rows import diff_blocks, diff_lines
+from coder.ui.terminal.render.event_lines import command_lines, tool_lines
+from coder.ui.terminal.render.width import Line, line_width, plain
 from kit import ScriptedServer
 from kit.calls import call
 from kit.driving import Project
@@ -108,7 +108,7 @@ def test_colours_of_the_language_and_the_changed_word() -> None:
 
 
 def test_one_renderer_wherever_a_diff_is_shown() -> None:
-    texts = Texts("en")
+    texts = Catalog("en")
     changed = ToolCallChanged("1", "edit", "success", "src/cache.py", detail=DIFF, detail_kind="diff")
     _, *result = tool_lines(changed, texts, 80)
     shown = command_lines(CommandDone("/diff full", DIFF), texts, 80)

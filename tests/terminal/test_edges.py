@@ -13,18 +13,18 @@ from hypothesis import strategies as st
 from pty_kit import BACKSPACE, ENTER, UP, Terminal
 
 from coder.protocol.events import Content, Failed, Notice, ToolCallChanged, TurnEnded
-from coder.protocol.usage import Usage
-from coder.terminal.input.editing import cluster_end, cluster_start
-from coder.terminal.render import theme as themes
-from coder.terminal.render.event_lines import detail_lines, todo_lines
-from coder.terminal.render.markdown import markdown_rows
-from coder.terminal.render.recap import message_lines
-from coder.terminal.render.sgr import coloured_lines
-from coder.terminal.render.streamed_text import StreamedText
-from coder.terminal.render.theme import Theme
-from coder.terminal.render.transcript import Transcript
-from coder.terminal.render.width import line_width, plain
-from coder.texts import Phrase, Texts
+from coder.protocol.messages import Usage
+from coder.texts import Catalog, Text
+from coder.ui.terminal.input.editing import cluster_end, cluster_start
+from coder.ui.terminal.render import theme as themes
+from coder.ui.terminal.render.escapes import coloured_lines
+from coder.ui.terminal.render.event_lines import detail_lines, todo_lines
+from coder.ui.terminal.render.markdown import markdown_rows
+from coder.ui.terminal.render.recorded import message_lines
+from coder.ui.terminal.render.streamed_text import StreamedText
+from coder.ui.terminal.render.theme import Theme
+from coder.ui.terminal.render.transcript import Transcript
+from coder.ui.terminal.render.width import line_width, plain
 from kit import ScriptedServer
 from kit.calls import bash_step
 from kit.driving import Project
@@ -96,9 +96,9 @@ def test_sgr_is_colour_and_all_else_is_text() -> None:
 
 
 def test_a_colour_goes_on_to_the_next_line_and_ends_with_the_output() -> None:
-    rows = detail_lines("\x1b[32mone\ntwo\x1b[m\nthree", "output", Texts("en"), 40)
+    rows = detail_lines("\x1b[32mone\ntwo\x1b[m\nthree", "output", Catalog("en"), 40)
     assert [row[1][0] for row in rows] == ["sgr:32", "sgr:32", "dim"]
-    text = detail_lines("\x1b[32mone", "text", Texts("en"), 40)  # a file's text is no program's output
+    text = detail_lines("\x1b[32mone", "text", Catalog("en"), 40)  # a file's text is no program's output
     assert plain(text[0]) == "  │ ␛[32mone"
 
 
@@ -150,13 +150,13 @@ def test_only_a_question_is_yellow() -> None:
 
 
 def retry(attempt: int) -> Notice:
-    reason = Phrase("fault.words", words="The server at http://127.0.0.1:1/v1 answered 503 " + "busy " * 20)
-    return Notice(Phrase("model.retry", reason=reason, attempt=attempt, wait="0.5"), "warning")
+    reason = Text("fault.words", words="The server at http://127.0.0.1:1/v1 answered 503 " + "busy " * 20)
+    return Notice(Text("model.retry", reason=reason, attempt=attempt, wait="0.5"), "warning")
 
 
 @pytest.mark.parametrize("width", [44, 80, 200])
 def test_retries_are_one_line(width: int) -> None:
-    page = Transcript(Texts("en"), lambda: width)
+    page = Transcript(Catalog("en"), lambda: width)
     page.handle(retry(1))
     assert page.drain(5) == []
     assert plain(page.live(5)[0]).startswith("↻ failed once · The server")
@@ -185,9 +185,9 @@ def test_a_retry_on_the_screen(project: Project) -> None:
 
 
 def test_a_failure_that_says_how_often_it_was_tried_stands_alone() -> None:
-    page = Transcript(Texts("en"), lambda: 80)
+    page = Transcript(Catalog("en"), lambda: 80)
     page.handle(retry(1))
-    page.handle(Failed(Phrase("fault.gave_up", text="It is busy.", n=2)))
+    page.handle(Failed(Text("fault.gave_up", text="It is busy.", n=2)))
     assert [plain(line) for line in page.drain(5)] == ["It is busy. Gave up after 2 attempts."]
     page.handle(retry(1))
     page.handle(Failed("It is another error."))
@@ -275,10 +275,10 @@ def test_a_message_breaks_between_words(words: list[str], width: int) -> None:
 
 
 def test_a_long_new_file_shows_its_beginning_and_its_size() -> None:
-    page = Transcript(Texts("en"), lambda: 80)
+    page = Transcript(Catalog("en"), lambda: 80)
     body = "".join(f"+line {n}\n" for n in range(200))
     diff = f"--- /dev/null\n+++ b/new.py\n@@ -0,0 +1,200 @@\n{body}"
-    summary = Phrase("tool.created", path="new.py", added=200, deleted=0)
+    summary = Text("tool.created", path="new.py", added=200, deleted=0)
     event = ToolCallChanged("1", "write", "success", "new.py", summary, diff, "diff")
     page.handle(event)
     rows = [plain(row).strip() for row in page.drain(0)]

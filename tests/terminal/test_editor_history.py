@@ -14,13 +14,13 @@ from editor_kit import NOWHERE, Bench
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coder.terminal.input.history import KEPT_BYTES, LONGEST, ProjectHistory
+from coder.ui.terminal.input.input_history import KEPT_BYTES, LONGEST, ProjectHistory
 
 WRITER = """
 import sys
 import tempfile
 from pathlib import Path
-from coder.terminal.input import history
+from coder.ui.terminal.input import input_history as history
 history.KEPT_BYTES = int(sys.argv[3])
 kept = history.ProjectHistory(Path(sys.argv[1]))
 for number in range(300):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.keys import Keys
 
-from coder.terminal.input.keyboard import PASTE_BEGINS, PASTE_ENDS, Keyboard
+from coder.ui.terminal.input.keyboard import PASTE_BEGINS, PASTE_ENDS, Keyboard
 
 PASTED = "<pasted>"
 
@@ -78,7 +78,7 @@ def test_a_paste_that_broke_off_ends_with_the_next_key_and_enter_does_not_send_i
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = 0.0
-    monkeypatch.setattr("coder.terminal.input.keyboard.time.monotonic", lambda: now)
+    monkeypatch.setattr("coder.ui.terminal.input.keyboard.time.monotonic", lambda: now)
     for key, handled in (("\x03", ["c-c"]), ("\r", []), ("x", ["x"])):
         ear = Ear()
         assert ear.hear(f"{PASTE_BEGINS}half of", " it") == []

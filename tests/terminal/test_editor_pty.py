@@ -13,7 +13,7 @@ from pty_kit import ANSWERS, CTRL_C, ENTER, ESC, UP, Terminal, messages, sent
 from repl_kit import says
 from wcwidth import wcwidth
 
-from coder.model.scripted import Script
+from coder.models.scripted import Script
 from kit import ScriptedServer
 from kit.driving import Project
 

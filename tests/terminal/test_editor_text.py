@@ -15,12 +15,19 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.formatted_text import fragment_list_to_text
 from prompt_toolkit.layout.controls import SearchBufferControl, UIContent
 
-from coder.terminal.input.control import InputControl
-from coder.terminal.input.editing import Caret
-from coder.terminal.input.history import LONGEST
-from coder.terminal.input.menu import MenuItem, ranked
-from coder.terminal.input.paste_labels import label_spans, outside_label, whole_labels
-from coder.terminal.input.rows import Shape, moved, row_of, text_rows
+from coder.ui.terminal.input.editing import (
+    Caret,
+    Shape,
+    label_spans,
+    moved,
+    outside_label,
+    row_of,
+    text_rows,
+    whole_labels,
+)
+from coder.ui.terminal.input.input_history import LONGEST
+from coder.ui.terminal.input.keyboard import InputControl
+from coder.ui.terminal.input.menu import MenuItem, ranked
 
 LEFT, RIGHT, UP, DOWN, DELETE = "\x1b[D", "\x1b[C", "\x1b[A", "\x1b[B", "\x1b[3~"
 BACKSPACE, TAB, ENTER, CTRL_C = "\x7f", "\t", "\r", "\x03"
@@ -110,7 +117,7 @@ def test_what_is_cleared_can_be_yanked_back() -> None:
 
 def test_two_escapes_are_two_within_half_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
-    monkeypatch.setattr("coder.terminal.input.actions.time.monotonic", lambda: now)
+    monkeypatch.setattr("coder.ui.terminal.input.actions.time.monotonic", lambda: now)
 
     async def run() -> None:
         nonlocal now

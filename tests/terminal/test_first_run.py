@@ -16,14 +16,14 @@ from pathlib import Path
 import pytest
 from pty_kit import CTRL_C, ENTER, Terminal
 
+from coder.addons.local import local_command as fetching
 from coder.config.models import FILE
 from coder.engine.setup import Options, read_settings
-from coder.terminal import fetch_model as fetching
-from coder.terminal import first_run as module
-from coder.terminal.ask.question import ask_at_start
-from coder.terminal.render.plain import PlainRenderer
-from coder.terminal.render.theme import Theme
-from coder.texts import Texts
+from coder.texts import Catalog
+from coder.ui.terminal import first_run as module
+from coder.ui.terminal.ask.question import ask_at_start
+from coder.ui.terminal.render.plain import PlainRenderer
+from coder.ui.terminal.render.theme import Theme
 from kit import ScriptedServer
 from kit.driving import Project
 from kit.local_model import gguf
@@ -85,7 +85,7 @@ def test_ctrl_c_is_heard_where_it_does_not_interrupt_the_read(monkeypatch: pytes
         pressing.start()
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
-            answer = ask_at_start("Use it?", Texts("en"))
+            answer = ask_at_start("Use it?", Catalog("en"))
         finally:
             stopped.set()
             pressing.join()

@@ -6,9 +6,9 @@ import pytest
 
 from coder.engine.setup import built_in_commands
 from coder.protocol.events import CommandDone
-from coder.terminal.local_commands import LOCAL, meant, run_local, with_local_help
-from coder.terminal.render.theme import Theme
-from coder.texts import Texts
+from coder.texts import Catalog
+from coder.ui.terminal.local_commands import LOCAL, meant, run_local, with_local_help
+from coder.ui.terminal.render.theme import Theme
 
 
 class Nobody:
@@ -26,21 +26,21 @@ class Nobody:
 
 @pytest.mark.parametrize("name", LOCAL)
 def test_its_own_commands_have_their_line(name: str) -> None:
-    said = run_local(f"/help {name}", Nobody(), Texts("en"))
-    assert said == run_local(f"/help /{name}", Nobody(), Texts("en"))
+    said = run_local(f"/help {name}", Nobody(), Catalog("en"))
+    assert said == run_local(f"/help /{name}", Nobody(), Catalog("en"))
     assert said is not None
     assert said.startswith(f"/{name}")
-    assert Texts("en").say(f"help.{name}") in said
+    assert Catalog("en").say(f"help.{name}") in said
 
 
 @pytest.mark.parametrize("text", ["/help", "/help undo", "/help nothing", "/helpvim", "help vim"])
 def test_the_rest_is_the_engine_s_to_tell(text: str) -> None:
-    assert run_local(text, Nobody(), Texts("en")) is None
+    assert run_local(text, Nobody(), Catalog("en")) is None
 
 
 def test_the_everyday_commands_come_first_and_every_one_once() -> None:
     event = CommandDone("help", text="of the engine\n\nKeys: …", ok=True)
-    first, others, keys = str(with_local_help(event, Texts("en"), 200).text).split("\n\n")
+    first, others, keys = str(with_local_help(event, Catalog("en"), 200).text).split("\n\n")
     everyday, rest = (
         [line.split()[0] for line in part.split("\n") if line.startswith("/")] for part in (first, others)
     )

@@ -25,15 +25,15 @@ from coder.protocol.events import (
     TurnEnded,
     VerifyChanged,
 )
-from coder.protocol.usage import Usage
-from coder.terminal.ask.rows import approval_lines
-from coder.terminal.render.event_lines import tool_lines
-from coder.terminal.render.recap import message_lines, session_lines
-from coder.terminal.render.theme import Theme, colour_depth
-from coder.terminal.render.transcript import Transcript
-from coder.terminal.render.width import line_width, plain
-from coder.terminal.state import PromptState, context_line
-from coder.texts import Phrase, Texts
+from coder.protocol.messages import Usage
+from coder.texts import Catalog, Text
+from coder.ui.terminal.ask.question_rows import approval_lines
+from coder.ui.terminal.render.event_lines import tool_lines
+from coder.ui.terminal.render.recorded import message_lines, session_lines
+from coder.ui.terminal.render.theme import Theme, colour_depth
+from coder.ui.terminal.render.transcript import Transcript
+from coder.ui.terminal.render.width import line_width, plain
+from coder.ui.terminal.screen_state import PromptState, context_line
 from kit import ScriptedServer
 from kit.calls import bash_step, call
 from kit.driving import Project
@@ -76,7 +76,7 @@ def test_a_turn(project: Project, columns: int, rows: int, lang: str, light: boo
     ):
         terminal.until(lambda: "[yolo]" in terminal.screen)
         terminal.send(MESSAGE)
-        files = Texts(lang).say("view.files", n=2, names="a.py, b.py")
+        files = Catalog(lang).say("view.files", n=2, names="a.py, b.py")
         begun = re.escape(f"✓ read {files[:-4]}")  # one row while nothing follows
         terminal.until(lambda: re.search(begun + r".* · grep limit · ", terminal.text) is not None)
         name, hint = terminal.text.split("\n")[:2]
@@ -123,7 +123,7 @@ def test_of_a_question_only_its_first_line_stays_yellow() -> None:
     edit = ApprovalRequested("1", "1", "write", new, "diff", [], can_always=False)
     line = ApprovalRequested("1", "1", "bash", "touch x\n" * 90, "command", [], can_always=False)
     for event, heads in ((edit, True), (edit, False), (line, False)):
-        head, *others = approval_lines(event, Texts("en"), 80, 20, heads=heads, keys=True)
+        head, *others = approval_lines(event, Catalog("en"), 80, 20, heads=heads, keys=True)
         assert [style for style, _ in head] == ["ask"]
         assert any(mark in plain(row) for row in others for mark in ("more lines", "scroll up"))
         assert not any(style == "ask" for row in others for style, _ in row)
@@ -133,7 +133,7 @@ READ, LIST = ToolCallChanged("1", "read", "success", "a"), ToolCallChanged("2", 
 
 
 def transcript(width: int = 60) -> Transcript:
-    return Transcript(Texts("en"), lambda: width)
+    return Transcript(Catalog("en"), lambda: width)
 
 
 def test_look_ups_wait_in_the_live_region_until_something_else_follows() -> None:
@@ -165,7 +165,7 @@ def test_each_look_up_has_its_share_of_the_row() -> None:
 
 @pytest.mark.parametrize(("lines", "end"), [(29, []), (900, ["  └ 900 lines · exit 3"])])
 def test_a_long_output_ends_with_its_outcome(lines: int, end: list[str]) -> None:
-    ran = ToolCallChanged("1", "bash", "error", "make", Phrase("tool.exit", code=3), "x\n" * lines, "output")
+    ran = ToolCallChanged("1", "bash", "error", "make", Text("tool.exit", code=3), "x\n" * lines, "output")
     page = transcript()
     page.handle(ran)
     rows = [plain(row) for row in page.drain(5)]
@@ -178,7 +178,7 @@ def test_a_long_output_ends_with_its_outcome(lines: int, end: list[str]) -> None
 def test_every_row_of_a_long_line_has_the_bar() -> None:
     words, path = "one two three four five six", "/a/path/that/is/longer/than/a/row"
     ran = ToolCallChanged("1", "bash", "success", "x", "", f"{words}\n{path}", "output")
-    assert [plain(row) for row in tool_lines(ran, Texts("en"), 20)[1:]] == [
+    assert [plain(row) for row in tool_lines(ran, Catalog("en"), 20)[1:]] == [
         "  │ one two three",
         "  │ four five six",
         f"  │ {path}",
@@ -277,7 +277,7 @@ def test_a_message_is_marked_and_never_broken_in_a_word() -> None:
 
 def test_a_start_says_name_model_directory_and_a_hint() -> None:
     started = SessionStarted("id", "/very/long/path/to/a/project/somewhere", "m", "default", "balanced")
-    rows = [plain(row) for row in session_lines(started, Texts("en"), 30)]
+    rows = [plain(row) for row in session_lines(started, Catalog("en"), 30)]
     assert rows[0] == "coder · m · …project/somewhere"
     assert "/help" in " ".join(rows[1:])
 
@@ -333,18 +333,18 @@ def test_live_output_is_not_that_of_the_row_above() -> None:
 
 def test_output_does_not_begin_with_empty_rows() -> None:
     event = ToolCallChanged("1", "bash", "success", "x", detail="\n\none\n\ntwo\n", detail_kind="output")
-    assert [plain(row) for row in tool_lines(event, Texts("en"), 80)[1:]] == ["  │ one", "  │ ", "  │ two"]
+    assert [plain(row) for row in tool_lines(event, Catalog("en"), 80)[1:]] == ["  │ one", "  │ ", "  │ two"]
 
 
 def test_the_size_of_a_patch_looks_as_that_of_an_edit() -> None:
-    said = Phrase("tool.patched", n=2, added=12, deleted=1)
-    [row] = tool_lines(ToolCallChanged("1", "patch", "success", "a, b", said), Texts("en"), 80)
+    said = Text("tool.patched", n=2, added=12, deleted=1)
+    [row] = tool_lines(ToolCallChanged("1", "patch", "success", "a, b", said), Catalog("en"), 80)
     assert plain(row) == "✓ patch a, b · 2 files +12 −1 · 0.0s"
     assert ("good", " +12") in row
 
 
 def test_a_context_that_is_not_known_yet_is_not_zero() -> None:
-    assert plain(context_line(PromptState("m", "default"), Texts("en"))) == "context: … tokens · model: m"
+    assert plain(context_line(PromptState("m", "default"), Catalog("en"))) == "context: … tokens · model: m"
 
 
 def test_evidence_hangs_below_its_mark() -> None:
@@ -360,14 +360,14 @@ def test_evidence_hangs_below_its_mark() -> None:
 def test_a_retry_says_whole_sentences(sentence: str) -> None:
     page = transcript()
     reason = f"{sentence} The server said: {'busy ' * 20}"
-    page.handle(Notice(Phrase("model.retry", reason=reason, attempt=1, wait="1")))
+    page.handle(Notice(Text("model.retry", reason=reason, attempt=1, wait="1")))
     [row] = page.live(5)
     assert plain(row) == f"↻ failed once · {sentence}"
 
 
 @pytest.mark.parametrize("lang", ["en", "zh"])
 def test_a_session_in_the_home_folder_begins_with_a_warning(project: Project, lang: str) -> None:
-    hint, warning = (Texts(lang).say(f"view.{name}") for name in ("hint", "home"))
+    hint, warning = (Catalog(lang).say(f"view.{name}") for name in ("hint", "home"))
     url = "http://127.0.0.1:1/v1"
     with Terminal(project, url, "--lang", lang, columns=120) as terminal:
         terminal.until(lambda: f"{hint}\n\n" in terminal.screen)

@@ -22,18 +22,17 @@ from coder.protocol.modes import (
     SetValue,
     TriggerInstantMode,
 )
-from coder.terminal.input.editing import Caret
-from coder.terminal.input.menu import MenuItem, ranked
-from coder.terminal.modes.bar import CustomModeBar, edited_in_place
-from coder.terminal.modes.field import Field, caret_line, field_of, typed
-from coder.terminal.modes.form import Form
-from coder.terminal.modes.known import KnownModes
-from coder.terminal.modes.menu import ModeMenu
-from coder.terminal.render.theme import Theme
-from coder.terminal.render.width import line_width, plain
-from coder.texts import Texts
+from coder.texts import Catalog
+from coder.ui.terminal.input.editing import Caret
+from coder.ui.terminal.input.menu import MenuItem, ranked
+from coder.ui.terminal.modes.bar import CustomModeBar, edited_in_place
+from coder.ui.terminal.modes.form import Field, Form, caret_line, field_of, typed
+from coder.ui.terminal.modes.known import KnownModes
+from coder.ui.terminal.modes.wiring import ModeMenu
+from coder.ui.terminal.render.theme import Theme
+from coder.ui.terminal.render.width import line_width, plain
 
-TEXTS = Texts("en")
+TEXTS = Catalog("en")
 
 TEXT = st.text(st.sampled_from("ab -=\\\"'\t\n\x1b\x00世界é\u0301😀🇩🇪{}\u202e"), max_size=12)
 NAMED_KEYS = [

@@ -9,7 +9,7 @@ from pty_kit import CTRL_D, Terminal
 from repl_kit import SIZES, WRITE
 
 from coder.config.schema import UiSection
-from coder.terminal import notify
+from coder.ui.terminal import statusline as notify
 from kit import ScriptedServer
 from kit.driving import Project
 

@@ -9,7 +9,7 @@ import pytest
 from editor_kit import ESCAPE, Bench
 from pty_kit import ENTER, ESC, Terminal
 
-from coder.config.keys import DEFAULT_KEYS, bound_keys, key_names
+from coder.config.schema import DEFAULT_KEYS, bound_keys, key_names
 from kit import ScriptedServer
 from kit.driving import Project
 

@@ -48,7 +48,7 @@ def test_a_removed_package_ends_the_turn_with_a_sentence(project: Project, libra
 
 @pytest.mark.thorough
 def test_an_error_of_the_screen_is_told_once_and_the_turn_goes_on(project: Project, library: Path) -> None:
-    (library / "terminal/render/diffs.py").write_text("raise RuntimeError('bent')\n")
+    (library / "ui/terminal/render/diff_rows.py").write_text("raise RuntimeError('bent')\n")
     project.write("a.py", "limit = 1\n")
     steps = [
         {"calls": [call("edit", path="a.py", old_string=f"limit = {n}", new_string=f"limit = {n + 1}")]}

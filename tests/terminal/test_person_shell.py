@@ -13,8 +13,8 @@ import pytest
 from pty_kit import CTRL_C, ENTER, ESC, Terminal, messages
 from repl_kit import cancelled_line
 
-from coder.process.on_terminal import ScreenFilter, run_on_terminal
-from coder.process.run import ProcessCancelled
+from coder.base.process.on_terminal import ScreenFilter, run_on_terminal
+from coder.base.process.run import ProcessCancelled
 from kit import ScriptedServer
 from kit.driving import Project, left_running
 

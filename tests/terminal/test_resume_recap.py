@@ -10,9 +10,9 @@ from pty_kit import Terminal
 from repl_kit import SIZES, says, squeezed
 
 from coder.protocol.events import PastTurn, SessionStarted
-from coder.terminal.render.recap import recent_lines
-from coder.terminal.render.width import line_width, plain
-from coder.texts import Texts
+from coder.texts import Catalog
+from coder.ui.terminal.render.recorded import recent_lines
+from coder.ui.terminal.render.width import line_width, plain
 from kit import ScriptedServer
 from kit.driving import Driver, Project, drive, of
 
@@ -56,7 +56,7 @@ def test_resume_at_the_prompt_says_it_too(project: Project) -> None:
 def test_a_recap_is_short_however_long_the_lines_were() -> None:
     turns = [PastTurn("ask " * 100, "answer " * 300, "ok"), PastTurn("问" * 100, "答" * 2000, "cancelled")]
     for width in (20, 40, 80, 200):
-        rows = recent_lines(turns, Texts("en"), width)
+        rows = recent_lines(turns, Catalog("en"), width)
         assert all(line_width(row) <= width for row in rows)
         told = next(at for at, row in enumerate(rows) if plain(row).startswith("› ask ask"))
         assert len(rows) - told <= (3 + 6) + (3 + 12 + 1)

@@ -11,7 +11,7 @@ import pytest
 from pty_kit import DOWN, ENTER, ESC, UP, Terminal
 from repl_kit import Gate, squeezed
 
-from coder.texts import Texts
+from coder.texts import Catalog
 from kit import ScriptedServer
 from kit.calls import call
 from kit.driving import Project
@@ -32,7 +32,7 @@ class Visit:
 
     def __init__(self, terminal: Terminal, server: ScriptedServer, lang: str, gates: dict[str, Gate]) -> None:
         self.terminal, self.server, self.gates = terminal, server, gates
-        self.lang, self.say, self.name, self._above = lang, Texts(lang).say, "", 0
+        self.lang, self.say, self.name, self._above = lang, Catalog(lang).say, "", 0
 
     def at(self, columns: int, rows: int) -> None:
         self.name, self._above = str(columns), len(self.terminal.paper.scrolled)

@@ -9,7 +9,7 @@ import pytest
 from pty_kit import Terminal
 
 from coder.engine.call_progress import CallProgress
-from coder.model.base import CallDelta
+from coder.models.model import CallDelta
 from coder.protocol.events import (
     AnyEvent,
     ApprovalRequested,
@@ -24,16 +24,16 @@ from coder.protocol.events import (
     ToolCallChanged,
     VerifyChanged,
 )
-from coder.terminal.render.status_row import busy_line, short_number
-from coder.terminal.render.width import line_width, plain
-from coder.terminal.state import PromptState, apply_event, input_sent
-from coder.texts import Phrase, Texts
+from coder.texts import Catalog, Text
+from coder.ui.terminal.render.status_row import busy_line, short_number
+from coder.ui.terminal.render.width import line_width, plain
+from coder.ui.terminal.screen_state import PromptState, apply_event, input_sent
 from kit import ScriptedServer
 from kit.calls import call, write
 from kit.driving import Project, of, play
 
 LONG = CallWriting("write", "src/package/of/many/parts/module.py", 120, 4000)
-RETRY = Phrase("model.retry", reason="503.", attempt=1, wait="2.6")
+RETRY = Text("model.retry", reason="503.", attempt=1, wait="2.6")
 
 
 def row(*events: AnyEvent, columns: int = 80, lang: str = "en", seconds: float = 0) -> str:
@@ -42,7 +42,7 @@ def row(*events: AnyEvent, columns: int = 80, lang: str = "en", seconds: float =
     state.since = time.monotonic() - seconds
     for event in events:
         apply_event(state, event)
-    line = busy_line(state, Texts(lang), columns)
+    line = busy_line(state, Catalog(lang), columns)
     assert line_width(line) <= columns
     return plain(line)
 
@@ -82,9 +82,9 @@ def test_a_cancelled_answer_does_not_count_for_the_next_turn() -> None:
     state = PromptState(model="m", mode="default")
     input_sent(state)
     apply_event(state, Content("half an answer, and then Esc"))
-    assert " tokens" in plain(busy_line(state, Texts("en"), 80))
+    assert " tokens" in plain(busy_line(state, Catalog("en"), 80))
     input_sent(state)
-    assert plain(busy_line(state, Texts("en"), 80)).startswith("waiting for the model · 0s · esc")
+    assert plain(busy_line(state, Catalog("en"), 80)).startswith("waiting for the model · 0s · esc")
 
 
 def test_the_time_that_a_question_waited_is_not_the_turn_s(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,7 +97,7 @@ def test_the_time_that_a_question_waited_is_not_the_turn_s(monkeypatch: pytest.M
     now[0] += 60
     apply_event(state, ApprovalResolved("a", "yes"))
     now[0] += 4
-    assert " · 7s" in plain(busy_line(state, Texts("en"), 80))
+    assert " · 7s" in plain(busy_line(state, Catalog("en"), 80))
 
 
 def test_the_spinner_says_what_the_model_is_at() -> None:
@@ -113,7 +113,7 @@ def test_the_spinner_says_what_the_model_is_at() -> None:
     ):
         if event is not None:
             apply_event(state, event)
-        said.append(Texts("en").say(state.status_key))
+        said.append(Catalog("en").say(state.status_key))
     assert said == ["waiting for the model", "thinking", "answering", "waiting for the model", "answering"]
 
 

@@ -5,19 +5,12 @@ from __future__ import annotations
 
 import pytest
 
-from coder.protocol.events import (
-    AnyEvent,
-    CommandDone,
-    Content,
-    Thought,
-    ToolCallChanged,
-    TurnEnded,
-)
-from coder.protocol.usage import Usage
-from coder.terminal.render.sanitize import safe_output
-from coder.terminal.render.transcript import Transcript
-from coder.terminal.render.width import Line, plain
-from coder.texts import Texts
+from coder.protocol.events import AnyEvent, CommandDone, Content, Thought, ToolCallChanged, TurnEnded
+from coder.protocol.messages import Usage
+from coder.texts import Catalog
+from coder.ui.terminal.render.escapes import safe_output
+from coder.ui.terminal.render.transcript import Transcript
+from coder.ui.terminal.render.width import Line, plain
 
 WIDTH, LIVE = 40, 5
 READ = ToolCallChanged("1", "read", "success", "a.txt")
@@ -27,7 +20,7 @@ LONG = " ".join(f"w{at}" for at in range(40))
 
 def rows(*events: AnyEvent | list[Line]) -> list[str]:
     """What reached scrollback, with a frame after each event; a list is an echo of the terminal's own."""
-    transcript = Transcript(Texts("en"), lambda: WIDTH)
+    transcript = Transcript(Catalog("en"), lambda: WIDTH)
     out: list[Line] = []
     for event in events:
         if isinstance(event, list):
@@ -70,7 +63,7 @@ def test_a_line_of_the_terminal_s_own_cuts_no_word_and_no_code() -> None:
 
 
 def test_the_answer_is_copied_whole_although_something_was_said_in_between() -> None:
-    transcript = Transcript(Texts("en"), lambda: WIDTH)
+    transcript = Transcript(Catalog("en"), lambda: WIDTH)
     transcript.handle(Content("first half, "))
     transcript.echo([[("", "note")]], apart=True)
     transcript.handle(Content("second half"))

@@ -14,9 +14,9 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.renderer import Renderer
 
-from coder.terminal.render import live_region as room
-from coder.terminal.render.frame_output import FrameOutput
-from coder.terminal.render.live_region import LiveRegion, Parts
+from coder.ui.terminal.render import live_region as room
+from coder.ui.terminal.render.frame_output import FrameOutput
+from coder.ui.terminal.render.live_region import LiveRegion, Parts
 
 
 class Bench:

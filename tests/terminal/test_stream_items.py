@@ -7,9 +7,9 @@ import re
 import pytest
 from pty_kit import ESC, Terminal
 
-from coder.terminal.render.markdown import Carried, markdown_rows
-from coder.terminal.render.markdown_blocks import Block
-from coder.terminal.render.width import plain
+from coder.ui.terminal.render.markdown import Carried, markdown_rows
+from coder.ui.terminal.render.markdown_blocks import Block
+from coder.ui.terminal.render.width import plain
 from kit import ScriptedServer
 from kit.driving import Project
 

@@ -13,16 +13,17 @@ from hypothesis import strategies as st
 from test_terminal_laws import MARKDOWN, WELL_FORMED
 
 from coder.protocol.events import Content, Thought
-from coder.terminal.render import highlight, markdown, tables
-from coder.terminal.render import markdown_blocks as blocks
-from coder.terminal.render import streamed_text as flow
-from coder.terminal.render.highlight import CodeState, code_lines
-from coder.terminal.render.markdown import Carried, markdown_rows
-from coder.terminal.render.markdown_blocks import Block, Splitter
-from coder.terminal.render.streamed_text import StreamedText, thought_rows
-from coder.terminal.render.transcript import Transcript
-from coder.terminal.render.width import Line, plain, wrap
-from coder.texts import Texts
+from coder.texts import Catalog
+from coder.ui.terminal.render import highlight, markdown
+from coder.ui.terminal.render import markdown as tables
+from coder.ui.terminal.render import markdown_blocks as blocks
+from coder.ui.terminal.render import streamed_text as flow
+from coder.ui.terminal.render.highlight import CodeState, code_lines
+from coder.ui.terminal.render.markdown import Carried, markdown_rows
+from coder.ui.terminal.render.markdown_blocks import Block, Splitter
+from coder.ui.terminal.render.streamed_text import StreamedText, thought_rows
+from coder.ui.terminal.render.transcript import Transcript
+from coder.ui.terminal.render.width import Line, plain, wrap
 
 
 def numbered(count: int) -> str:
@@ -220,7 +221,7 @@ def work(monkeypatch: pytest.MonkeyPatch) -> Work:
     def run(text: str, kind: type[Content] | type[Thought] = Content) -> int:
         nonlocal done
         done = 0
-        transcript = Transcript(Texts("en"), lambda: 80)
+        transcript = Transcript(Catalog("en"), lambda: 80)
         for at in range(0, len(text), 16):
             transcript.handle(kind(text[at : at + 16]))
             if at % 64 == 0:  # a frame

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coder.terminal.render.markdown import markdown_rows
-from coder.terminal.render.streamed_text import StreamedText
-from coder.terminal.render.width import Line
+from coder.ui.terminal.render.markdown import markdown_rows
+from coder.ui.terminal.render.streamed_text import StreamedText
+from coder.ui.terminal.render.width import Line
 
 SHAPES = {
     "list": "- {}\n- {}\n- {}",

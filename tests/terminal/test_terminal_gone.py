@@ -15,9 +15,9 @@ from repl_kit import WRITE, many
 from coder.engine.engine import Engine
 from coder.engine.setup import Options, open_agent, provider_of, read_settings
 from coder.protocol.events import AnyEvent, Content
-from coder.terminal.line_repl import LineRepl
-from coder.terminal.render.plain import PlainRenderer
-from coder.terminal.render.theme import Theme
+from coder.ui.terminal.line_repl import LineRepl
+from coder.ui.terminal.render.plain import PlainRenderer
+from coder.ui.terminal.render.theme import Theme
 from kit import ScriptedServer
 from kit.calls import bash_step
 from kit.driving import Project, left_running

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coder.protocol.events import CommandDone, Content, Thought, ToolCallChanged, ToolOutput, TurnEnded
-from coder.protocol.usage import Usage
-from coder.terminal.input.editing import (
+from coder.protocol.messages import Usage
+from coder.texts import Catalog
+from coder.ui.terminal.input.editing import (
     Caret,
     approval_answer,
     batches,
@@ -25,17 +26,16 @@ from coder.terminal.input.editing import (
     restored_draft,
     without_label,
 )
-from coder.terminal.input.file_index import find_paths
-from coder.terminal.input.menu import Menu, MenuItem, ranked
-from coder.terminal.render.event_lines import tool_lines
-from coder.terminal.render.frame_output import reflows, rows_after_reflow
-from coder.terminal.render.markdown import Carried, markdown_rows
-from coder.terminal.render.markdown_blocks import Block, Splitter, stable_prefix
-from coder.terminal.render.streamed_text import StreamedText, thought_rows
-from coder.terminal.render.theme import Theme, chosen_theme
-from coder.terminal.render.transcript import Transcript
-from coder.terminal.render.width import Line, clip, line_width, plain, text_width, wrap
-from coder.texts import Texts
+from coder.ui.terminal.input.file_index import find_paths
+from coder.ui.terminal.input.menu import Menu, MenuItem, ranked
+from coder.ui.terminal.render.event_lines import tool_lines
+from coder.ui.terminal.render.frame_output import reflows, rows_after_reflow
+from coder.ui.terminal.render.markdown import Carried, markdown_rows
+from coder.ui.terminal.render.markdown_blocks import Block, Splitter, stable_prefix
+from coder.ui.terminal.render.streamed_text import StreamedText, thought_rows
+from coder.ui.terminal.render.theme import Theme, chosen_theme
+from coder.ui.terminal.render.transcript import Transcript
+from coder.ui.terminal.render.width import Line, clip, line_width, plain, text_width, wrap
 
 PIECES = st.sampled_from(
     [
@@ -186,7 +186,7 @@ def usage_end(status: str = "ok", error: str = "") -> TurnEnded:
 
 @given(st.lists(st.text(max_size=20), max_size=10))
 def test_no_control_character_from_outside_reaches_the_screen(pieces: list[str]) -> None:
-    transcript = Transcript(Texts("en"), lambda: 40)
+    transcript = Transcript(Catalog("en"), lambda: 40)
     shown: list[str] = []
     theme = Theme("none")
     for piece in pieces:
@@ -202,7 +202,7 @@ def test_no_control_character_from_outside_reaches_the_screen(pieces: list[str])
 def test_a_restarted_answer_is_not_mixed_with_the_first() -> None:
     from coder.protocol.events import ContentRestarted
 
-    transcript = Transcript(Texts("en"), lambda: 80)
+    transcript = Transcript(Catalog("en"), lambda: 80)
     for event in (Content("half an ans"), ContentRestarted(), Content("the answer"), usage_end()):
         transcript.handle(event)
     text = "\n".join(map(plain, transcript.drain(0)))
@@ -213,7 +213,7 @@ def test_a_restarted_answer_is_not_mixed_with_the_first() -> None:
 def test_what_was_written_of_an_answer_that_begins_again_is_said_to_be_void() -> None:
     from coder.protocol.events import ContentRestarted
 
-    transcript = Transcript(Texts("en"), lambda: 80)
+    transcript = Transcript(Catalog("en"), lambda: 80)
     transcript.handle(Content("one paragraph\n\nhalf an ans"))
     assert "\n".join(map(plain, transcript.drain(12))).rstrip("\n") == "one paragraph"
     for event in (ContentRestarted(), Content("the answer"), usage_end()):
@@ -365,9 +365,9 @@ def test_themes() -> None:
 def test_a_tool_s_summary_is_one_row_the_argument_gives_way(width: int) -> None:
     command = "for i in 1 2 3; do echo 第二行 $i; sleep 0.3; done; touch made.txt and more of it"
     event = ToolCallChanged("1", "bash", "success", command, "exit 0", duration_ms=1100)
-    line = tool_lines(event, Texts("en"), width)[0]
+    line = tool_lines(event, Catalog("en"), width)[0]
     shown = "".join(text for _, text in line)
     assert line_width(line) <= width
     assert shown.startswith("✓ run for i ")
     assert shown.endswith("… · exit 0 · 1.1s")
-    assert command in "".join(text for _, text in tool_lines(event, Texts("en"))[0])
+    assert command in "".join(text for _, text in tool_lines(event, Catalog("en"))[0])

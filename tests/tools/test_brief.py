@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 from coder.engine.sdk import create_agent_session
-from coder.model.make import make_model
+from coder.models.make import make_model
 from coder.tools.brief import FEW, brief
 from coder.tools.registry import built_in, built_in_tools
 from kit import ScriptedServer

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from coder.process.child import STDERR, STDOUT, Child, shell_status
-from coder.process.programs import Runs
-from coder.process.run import Outcome, run_process
+from coder.base.process.child import STDERR, STDOUT, Child, shell_status
+from coder.base.process.programs import Runs
+from coder.base.process.run import Outcome, run_process
 from kit.mcp_client import running, until
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coder.process.output import Printed, cut_pair, folded, plain
+from coder.base.process.output import Printed, cut_pair, folded, plain
 
 
 @pytest.mark.parametrize(

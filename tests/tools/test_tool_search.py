@@ -15,14 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from world import World
 
-from coder.process import programs
-from coder.tools.base import ToolResult
+from coder.base.process import programs
 from coder.tools.glob import Glob
 from coder.tools.grep import Grep
 from coder.tools.list import List
 from coder.tools.search import find as search
 from coder.tools.search import ripgrep
 from coder.tools.search.globs import BadGlob, expand_braces, matcher
+from coder.tools.tool import ToolResult
 
 RECENT = "#!/bin/sh\n[ $1 = --version ] && echo ripgrep 14.1.0 && exit\n"
 

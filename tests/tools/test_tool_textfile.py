@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from coder.fs.atomic import replace_file
+from coder.base.files import replace_file
 from coder.tools.text.file import CannotEncode, NotText, load
 
 ENCODINGS = ("utf-8", "utf-8-sig", "utf-16", "utf-16-be", "utf-32", "latin-1", "gb18030")
@@ -141,7 +141,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(
         written.append(1)
         return 1
 
-    monkeypatch.setattr("coder.fs.atomic.os.write", full)
+    monkeypatch.setattr("coder.base.files.os.write", full)
     with pytest.raises(OSError, match="No space"):
         replace_file(path, b"new content")
     assert path.read_bytes() == b"old"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from world import World
 
-from coder.fs.atomic import exchange_file
+from coder.base.files import exchange_file
 from coder.tools import changes as changes_module
 from coder.tools.changes import Change, apply, diff_bytes
 from coder.tools.edit import Edit
@@ -198,7 +198,7 @@ def test_full_disk_changes_nothing(world: World, monkeypatch: pytest.MonkeyPatch
     def full(descriptor: int, data: bytes) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("coder.fs.atomic.os.write", full)
+    monkeypatch.setattr("coder.base.files.os.write", full)
     result = world.call(Write(), path="a.py", content="two\n")
     assert result.for_model == "error: cannot write a.py: no space left on the device; nothing was changed"
     assert world.call(Write(), path="new/b.py", content="two\n").for_model.endswith("nothing was changed")
@@ -240,7 +240,7 @@ def test_a_read_only_directory(world: World, monkeypatch: pytest.MonkeyPatch) ->
             raise OSError(errno.EROFS, "Read-only file system")
         return real(name, flags, mode, dir_fd=dir_fd)
 
-    monkeypatch.setattr("coder.fs.atomic.os.open", refuse)
+    monkeypatch.setattr("coder.base.files.os.open", refuse)
     result = world.call(Write(), path="a.py", content="two\n")
     assert result.for_model == "error: cannot write a.py: the file system is read-only; nothing was changed"
     assert path.read_bytes() == b"one\n"

@@ -14,18 +14,19 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from world import World
 
+from coder.base.text import quoted_name
 from coder.protocol.events import ApprovalRequested
-from coder.servers.acp.updates import Updates
-from coder.terminal.ask.rows import approval_lines
-from coder.terminal.render.plain import PlainRenderer
-from coder.terminal.render.theme import Theme
-from coder.terminal.render.width import plain
-from coder.texts import Texts, quoted_name
-from coder.tools.base import Preview
+from coder.texts import Catalog
 from coder.tools.function import tool
 from coder.tools.patch import Patch
+from coder.tools.tool import Preview
+from coder.ui.acp.updates import Updates
+from coder.ui.terminal.ask.question_rows import approval_lines
+from coder.ui.terminal.render.plain import PlainRenderer
+from coder.ui.terminal.render.theme import Theme
+from coder.ui.terminal.render.width import plain
 
-TEXTS = Texts("en")
+TEXTS = Catalog("en")
 THERE = {
     "text.py": b"one\ntwo\nthree\n",
     "empty.txt": b"",

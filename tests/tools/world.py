@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from coder.tools.base import Limits, OutsideWorkspace, Tool, ToolContext, ToolResult
+from coder.tools.tool import Limits, OutsideWorkspace, Tool, ToolContext, ToolResult
 
 
 class Directory:

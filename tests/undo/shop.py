@@ -6,9 +6,9 @@ import os
 import subprocess
 from pathlib import Path
 
-from coder.record.tree.scan import TreeLimits
-from coder.record.undo.journal import UndoJournal
-from coder.record.undo.shell import ShellChanges, ShellUndo
+from coder.history.tree.scan import TreeLimits
+from coder.history.undo.journal import UndoJournal
+from coder.history.undo.shell_changes import ShellChanges, ShellUndo
 
 
 class Shop:

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from coder.fs.atomic import replace_file
-from coder.record.undo.journal import UndoJournal, UndoOutcome
-from coder.record.undo.shell import ShellUndo
+from coder.base.files import replace_file
+from coder.history.undo.journal import UndoJournal, UndoOutcome
+from coder.history.undo.shell_changes import ShellUndo
 
 Entry = tuple[str, int, bytes]
 Picture = dict[str, Entry]

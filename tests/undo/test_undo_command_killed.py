@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from shop import Shop
 
-from coder.record.undo.journal import UndoJournal
-from coder.record.undo.shell import ShellUndo
+from coder.history.undo.journal import UndoJournal
+from coder.history.undo.shell_changes import ShellUndo
 from kit import ScriptedServer
 from kit.calls import bash_step
 from kit.driving import Project

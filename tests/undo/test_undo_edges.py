@@ -17,10 +17,10 @@ from pathlib import Path
 import pytest
 from shop import Shop
 
-from coder.record.tree.scan import _FEW, TreeLimits
-from coder.record.undo.files import JournalFiles
-from coder.record.undo.journal import UndoJournal
-from coder.record.undo.shell import ShellUndo
+from coder.history.tree.scan import _FEW, TreeLimits
+from coder.history.undo.journal import UndoJournal
+from coder.history.undo.journal_files import JournalFiles
+from coder.history.undo.shell_changes import ShellUndo
 
 NOBODY = 65534
 
@@ -28,7 +28,7 @@ NOBODY = 65534
 @pytest.fixture(params=["watched", "walked"])
 def shop(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
     if request.param == "walked":
-        monkeypatch.setattr("coder.record.tree.watch.Watch._open", lambda self: False)
+        monkeypatch.setattr("coder.history.tree.index.Watch._open", lambda self: False)
     found = Shop(tmp_path)
     yield found
     found.shell.close()

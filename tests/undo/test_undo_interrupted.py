@@ -23,8 +23,8 @@ from typing import Any
 
 import pytest
 
-from coder.record.undo.journal import UndoJournal
-from coder.record.undo.shell import ShellUndo
+from coder.history.undo.journal import UndoJournal
+from coder.history.undo.shell_changes import ShellUndo
 from kit import ScriptedServer
 from kit.driving import Project
 

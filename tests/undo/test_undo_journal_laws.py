@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coder.fs.atomic import replace_file
-from coder.record.undo.journal import KEPT_TURNS, UndoJournal
-from coder.record.undo.merge import three_way
+from coder.base.files import replace_file
+from coder.history.undo.journal import KEPT_TURNS, UndoJournal
+from coder.history.undo.plan import three_way
 
 NAMES = ["a", "b", "new/deep/c", "na\udcefve"]
 LINES = b"1\n2\n3\n4\n5\n"

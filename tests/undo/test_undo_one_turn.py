@@ -16,9 +16,9 @@ from shop import Shop
 from test_undo_tree_law import picture
 from typed import played, said
 
-from coder.record.undo.files import UNDOING
-from coder.record.undo.journal import UndoJournal
-from coder.record.undo.shell import ShellUndo
+from coder.history.undo.journal import UndoJournal
+from coder.history.undo.journal_files import UNDOING
+from coder.history.undo.shell_changes import ShellUndo
 from kit import ScriptedServer
 from kit.calls import bash, write
 from kit.driving import Project, drive
@@ -320,7 +320,7 @@ def test_an_earlier_turn_whose_undo_was_cut_off_is_none_of_those_that_are_named(
     turns = [[write("a", "x\n"), write("a2", "x\n")], *([write(name, "x\n")] for name in ("b", "c", "d"))]
     driver = played(project, turns)
     session = driver.engine.agent.session
-    cut_off(session.undo, 1)
+    cut_off(session.undo.journal, 1)
     inputs = [words, "/redo"] if words == "/rewind 3" else [f"/undo show {words[6:]}", words]
     with ScriptedServer([]) as server:
         again = drive(project, server.url, inputs, mode="yolo", resume=session.id)

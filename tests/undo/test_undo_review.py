@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_undo_one_turn import change_by_tool, content, world
 
+from coder.base.diff import unified
+from coder.history.undo.apply_steps import apply_steps
+from coder.history.undo.journal import REVIEWS, UndoJournal
 from coder.protocol.events import ApprovalRequested, CommandDone
 from coder.protocol.ops import ApprovalReply
-from coder.record.undo.apply import apply_steps
-from coder.record.undo.journal import REVIEWS, UndoJournal
-from coder.tools.text.diff import unified
 from coder.tools.text.hunks import Review, diff_of, hunks_of
 from kit import ScriptedServer
 from kit.driving import Driver, Project
@@ -291,7 +291,7 @@ def test_one_that_was_cut_off_is_completed_or_taken_back(
             apply_steps(steps)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("coder.record.undo.journal.apply_steps", dies)
+    monkeypatch.setattr("coder.history.undo.journal.apply_steps", dies)
     (file,), _ = journal.hunks(0, lambda path: path.name)
     with pytest.raises(KeyboardInterrupt):
         journal.take_back([(file, {1: None})])

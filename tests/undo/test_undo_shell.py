@@ -10,19 +10,18 @@ from pathlib import Path
 import pytest
 from shop import Shop
 
-from coder.fs.atomic import replace_file
-from coder.record.tree.scan import TreeLimits
-from coder.record.undo.journal import UndoJournal
-from coder.record.undo.merge import three_way
-from coder.record.undo.shell import ShellChanges
-from coder.record.undo.tidy import UNUSED_SECONDS
+from coder.base.files import replace_file
+from coder.history.tree.scan import TreeLimits
+from coder.history.undo.journal import UNUSED_SECONDS, UndoJournal
+from coder.history.undo.plan import three_way
+from coder.history.undo.shell_changes import ShellChanges
 
 
 @pytest.fixture(params=["watched", "walked"])
 def shop(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
     """Both ways of learning what changed: told by the kernel, and by walking where it does not tell."""
     if request.param == "walked":
-        monkeypatch.setattr("coder.record.tree.watch.Watch._open", lambda self: False)
+        monkeypatch.setattr("coder.history.tree.index.Watch._open", lambda self: False)
     found = Shop(tmp_path)
     yield found
     found.shell.close()
@@ -336,7 +335,7 @@ def test_an_undo_that_was_cut_off_is_completed_and_can_be_done_again(
         replace_file(path, data, mode)
 
     with monkeypatch.context() as patch:
-        patch.setattr("coder.record.undo.apply.replace_file", full)
+        patch.setattr("coder.history.undo.apply_steps.replace_file", full)
         with pytest.raises(OSError, match="No space left"):
             shop.journal.undo()
     again = UndoJournal(shop.journal.directory)

@@ -16,10 +16,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coder.fs.atomic import replace_file
-from coder.record.undo.journal import UndoJournal
-from coder.record.undo.merge import three_way
-from coder.record.undo.shell import ShellUndo
+from coder.base.files import replace_file
+from coder.history.undo.journal import UndoJournal
+from coder.history.undo.plan import three_way
+from coder.history.undo.shell_changes import ShellUndo
 
 pytestmark = pytest.mark.thorough
 

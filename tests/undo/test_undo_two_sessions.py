@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from shop import Shop
 
-from coder.record.undo.journal import KEPT_TURNS, UndoJournal
-from coder.record.undo.shell import ShellUndo
+from coder.history.undo.journal import KEPT_TURNS, UndoJournal
+from coder.history.undo.shell_changes import ShellUndo
 from kit import ScriptedServer
 from kit.calls import bash_step
 from kit.driving import Project
@@ -25,7 +25,7 @@ Pair = tuple[Shop, Shop]
 @pytest.fixture(params=["watched", "walked"])
 def pair(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pair]:
     if request.param == "walked":
-        monkeypatch.setattr("coder.record.tree.watch.Watch._open", lambda self: False)
+        monkeypatch.setattr("coder.history.tree.index.Watch._open", lambda self: False)
     one, other = Shop(tmp_path), Shop(tmp_path, session="other")
     yield one, other
     one.shell.close()

@@ -16,7 +16,7 @@ from html_reading import Tags, markup_of
 from view_kit import HOSTILE, recorded, viewing
 
 from coder.protocol.ops import Steer
-from coder.tools.images.fit import MAX_BYTES
+from coder.tools.images import MAX_BYTES
 from kit.calls import bash
 from kit.driving import Project, during_a_call, play
 from kit.images import png, png_of
@@ -57,7 +57,7 @@ def test_the_page_holds_all_and_runs_nothing_of_it(project: Project, session: st
     # One script, ours, and the policy allows no other.
     (script,) = re.findall(r"<script>(.*?)</script>", page, flags=re.DOTALL)
     (style,) = re.findall(r"<style>(.*?)</style>", page, flags=re.DOTALL)
-    assert script == (files("coder.view") / "page" / "file.js").read_text(encoding="utf-8")
+    assert script == (files("coder.ui.browser") / "page" / "file.js").read_text(encoding="utf-8")
     hashes = [base64.b64encode(sha256(text.encode()).digest()).decode() for text in (style, script)]
     policy = (
         f"default-src 'none'; style-src 'sha256-{hashes[0]}'; script-src 'sha256-{hashes[1]}'; img-src data:;"

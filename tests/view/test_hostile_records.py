@@ -12,8 +12,8 @@ import pytest
 from html_reading import Tags, markup_of
 from view_kit import HOSTILE, hostile_record, recorded, viewing
 
-from coder.lookback.index import search as searching
-from coder.lookback.index.search import search
+from coder.history.search import query as searching
+from coder.history.search.query import search
 from kit.driving import Project
 
 

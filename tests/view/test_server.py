@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from view_kit import HOSTILE, recorded, viewing
 
-from coder.texts import Texts
-from coder.view.server import page_file
+from coder.texts import Catalog
+from coder.ui.browser.web_server import page_file
 from kit.driving import Project
 
 
@@ -87,7 +87,7 @@ def test_the_policy_allows_no_inline_and_no_other_origin(project: Project, sessi
             assert headers["X-Content-Type-Options"] == "nosniff"
             assert headers["Cache-Control"] == "no-store"
             assert "Python" not in headers["Server"]
-    page = page_file("index.html", Texts("zh")).decode()
+    page = page_file("index.html", Catalog("zh")).decode()
     assert 'lang="zh"' in page
     assert "会话" in page
     assert "style=" not in page
@@ -153,10 +153,10 @@ def test_the_token_is_in_no_address_log_or_answer(project: Project, session: str
 
 
 def test_a_code_is_good_for_one_use(project: Project, tmp_path: Path) -> None:
-    from coder.view.answers import Answers
-    from coder.view.server import ViewServer
+    from coder.ui.browser.pages import Answers
+    from coder.ui.browser.web_server import ViewServer
 
-    server = ViewServer(Answers(tmp_path, [], Texts("en")), Texts("en"))
+    server = ViewServer(Answers(tmp_path, [], Catalog("en")), Catalog("en"))
     server.server_close()
     code = server.one_time_url().partition("#code=")[2]
     assert server.token not in server.one_time_url()

@@ -37,6 +37,13 @@ SUBCOMMANDS = (
     "tune",
     "view",
 )
+# Subcommands of add-ons, and the module of each.
+ADDON_COMMANDS = {
+    "batch": "coder.addons.batch.command",
+    "compare": "coder.addons.batch.comparison",
+    "local": "coder.addons.local.local_command",
+    "tune": "coder.addons.tune.tune_command",
+}
 # Their options may have the names of a session's and other meanings (`--resume` without an id).
 OWN_OPTIONS = ("apply", "batch", "compare")
 
@@ -85,9 +92,9 @@ def _main(arguments: list[str]) -> None:
 
 
 def _refuse_windows() -> int:
-    from coder.texts import Texts, pick_language
+    from coder.texts import Catalog, pick_language
 
-    print(Texts(pick_language("", "", os.environ)).say("cli.windows"), file=sys.stderr)
+    print(Catalog(pick_language("", "", os.environ)).say("cli.windows"), file=sys.stderr)
     return 2
 
 

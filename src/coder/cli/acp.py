@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import sys
 
-from coder.cli.args import Parser, add_directory_options
+from coder.cli.arguments import Parser, add_directory_options
 from coder.cli.start import texts_for, working_directory
-from coder.cli.streams import show
 from coder.config.schema import OPERATING_MODES, PRESETS
+from coder.ui.streams import show
 
 
 def run(arguments: list[str]) -> int:
@@ -17,7 +17,7 @@ def run(arguments: list[str]) -> int:
     import asyncio
     import gc
 
-    from coder.servers.acp.server import Chosen, serve
+    from coder.ui.acp.acp_server import Chosen, serve
 
     gc.freeze()
     gc.enable()

@@ -12,18 +12,17 @@ from pathlib import Path
 
 import msgspec
 
-from coder.cli.args import Parser
+from coder.cli.arguments import Parser
 from coder.cli.common import options_from, parser_for
-from coder.cli.errors import Exit, UsageError
-from coder.cli.once import run_once
-from coder.config.provider import Provider
+from coder.config.providers import Provider
 from coder.config.schema import OPERATING_MODES
 from coder.engine.setup import read_settings
-from coder.model.base import CallReady, Chunk, Completed, ModelRequest, TextDelta
-from coder.protocol.messages import FunctionCall, ToolCall
+from coder.models.model import CallReady, Chunk, Completed, ModelRequest, TextDelta
+from coder.protocol.messages import FunctionCall, ToolCall, Usage
 from coder.protocol.ops import UserInput
-from coder.protocol.usage import Usage
-from coder.texts import Texts
+from coder.texts import Catalog
+from coder.ui.once import run_once
+from coder.ui.streams import Exit, UsageError
 
 _NAME = "patch.diff"
 _NOT_APPLIED = ("error:", "denied:")
@@ -80,7 +79,7 @@ def _patch_file(result: Path) -> Path:
 class _PatchModel:
     """A `ChatModel` whose first answer is the call, and whose second says what came of it."""
 
-    def __init__(self, patch: str, texts: Texts) -> None:
+    def __init__(self, patch: str, texts: Catalog) -> None:
         self._patch = patch
         self._texts = texts
         self._called = False

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from coder.cli.common import parser_for, settings_from
-from coder.cli.errors import Exit
-from coder.cli.streams import show
 from coder.policy.sandbox.caches import clear_layers, layers_in_use
-from coder.policy.scratch import state_directory
+from coder.policy.workspace import state_directory
+from coder.ui.streams import Exit, show
 
 MEGABYTE = 1_000_000
 

@@ -12,15 +12,15 @@ from typing import Any
 
 import msgspec
 
-from coder.cli.args import Parser, add_directory_options
-from coder.cli.errors import UsageError
+from coder.cli.arguments import Parser, add_directory_options
 from coder.cli.start import texts_for, working_directory
-from coder.cli.streams import show
 from coder.engine.setup import Options, Settings, read_settings
-from coder.record.seal import accept, is_trusted
-from coder.record.store import SessionStore
-from coder.terminal.render.sanitize import flat
-from coder.terminal.render.width import text_width
+from coder.history.signature import accept, is_trusted
+from coder.history.store import SessionStore
+from coder.ui.streams import UsageError, show
+from coder.ui.terminal.ask.question import ask_at_start
+from coder.ui.terminal.render.escapes import flat
+from coder.ui.terminal.render.width import plain, text_width, wrap
 
 
 def parser_for(name: str, arguments: list[str]) -> Parser:
@@ -98,8 +98,6 @@ def ask_about_foreign(
         if named:
             return
         raise UsageError("record.foreign", id=flat(session_id))
-    from coder.terminal.ask.question import ask_at_start
-    from coder.terminal.render.width import plain, wrap
 
     say = settings.texts.say
     about = say("record.foreign_about", id=flat(session_id), title=flat(store.title(session_id)) or "-")

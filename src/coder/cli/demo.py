@@ -14,22 +14,23 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from coder.base.text import shown
 from coder.cli.common import parser_for, throwaway_environment
 from coder.cli.demo_script import CHECK, LIVE_CONFIG, PROJECT, QUESTION, SCRIPT
-from coder.cli.errors import Exit, UsageError
-from coder.cli.once import TextOutput, watch
-from coder.cli.streams import fitted
-from coder.config import shown
 from coder.config.load import home_directory
 from coder.config.load import read_settings as read_file
 from coder.config.models import FETCHED, NAME, PREFIX, SIZE, gguf_of, is_fetched
 from coder.engine.engine import Engine
 from coder.engine.setup import Options, open_agent, provider_of, read_settings
-from coder.model.scripted import ScriptedServer
+from coder.models.scripted import ScriptedServer
+from coder.policy.sandbox.caches import remove_tree
+from coder.policy.workspace import scratch_of
 from coder.protocol.events import AnyEvent, TurnEnded
 from coder.protocol.ops import UserInput
-from coder.terminal.command_name import command_name
-from coder.texts import Phrase
+from coder.texts import Text
+from coder.ui.once import TextOutput, watch
+from coder.ui.streams import Exit, UsageError, fitted
+from coder.ui.terminal.first_run import command_name
 
 
 def run(arguments: list[str]) -> int:
@@ -52,9 +53,6 @@ def run(arguments: list[str]) -> int:
 
 def _remove(directory: Path) -> None:
     """Remove the project and its scratch directory."""
-    from coder.policy.sandbox.caches import remove_tree
-    from coder.policy.scratch import scratch_of
-
     scratch = Path(scratch_of(directory))
     remove_tree(scratch)
     with contextlib.suppress(OSError):
@@ -66,7 +64,7 @@ async def _scripted_tour(directory: Path, lang: str, delay: float, *, keep: bool
     lay_out(directory)
     async with ScriptedServer([{**turn, "delay": delay} for turn in SCRIPT], model="scripted") as server:
         environ = environment(directory, server.url)
-        return await _tour(directory, environ, lang, Phrase("demo.head"), keep=keep)
+        return await _tour(directory, environ, lang, Text("demo.head"), keep=keep)
 
 
 async def _live_tour(directory: Path, lang: str, delay: float, *, keep: bool) -> int:
@@ -77,7 +75,7 @@ async def _live_tour(directory: Path, lang: str, delay: float, *, keep: bool) ->
     config = directory / ".coder" / "live.json"
     config.write_text(LIVE_CONFIG, encoding="utf-8")
     (directory / ".coder" / "config.json").unlink()
-    head = Phrase("demo.live_head", name=NAME)
+    head = Text("demo.live_head", name=NAME)
     return await _tour(directory, environ, lang, head, config, keep=keep, check=CHECK)
 
 
@@ -85,7 +83,7 @@ async def _tour(
     directory: Path,
     environ: Mapping[str, str],
     lang: str,
-    head: Phrase,
+    head: Text,
     config: Path | None = None,
     *,
     keep: bool,

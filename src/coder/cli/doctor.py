@@ -5,30 +5,41 @@ from __future__ import annotations
 import asyncio
 import os
 import platform
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Final
+
+import msgspec
 
 from coder import __version__
+from coder.base.http.address import parse_address
+from coder.base.http.errors import HttpError
+from coder.base.process.binaries import origin_of
+from coder.base.process.programs import find_program
+from coder.base.text import shown
 from coder.cli.common import columns, options_from, parser_for
-from coder.cli.errors import Exit
-from coder.cli.streams import show
 from coder.config import ConfigError
-from coder.config.load import home_directory
+from coder.config.errors import faults_in, raised
+from coder.config.files import read_bounded
+from coder.config.jsonc import decode
+from coder.config.load import ENVIRONMENT, PROJECT_FILE, Loaded, home_directory, load
+from coder.config.loosening import PresetTable
 from coder.config.models import FETCHED, gguf_of
-from coder.config.provider import Provider
-from coder.context.tokens import TokenCounter, UnknownTokenizer
+from coder.config.providers import Provider
+from coder.context.conversation import TokenCounter, UnknownTokenizer
 from coder.engine.setup import Options, Settings, installed_plugins, listed_models, provider_of, read_settings
-from coder.model.base import ModelError
+from coder.history.store import SessionStore
+from coder.models.model import ModelError
+from coder.policy.decide import preset_table
+from coder.policy.sandbox.backends import probe
 from coder.policy.sandbox.caches import layers_in_use
-from coder.policy.sandbox.ladder import probe
-from coder.policy.scratch import state_directory
-from coder.process.binaries import origin_of
-from coder.process.programs import find_program
-from coder.terminal.render.sanitize import flat
-from coder.terminal.render.width import text_width
-from coder.texts import Texts, pick_language
+from coder.policy.workspace import state_directory
+from coder.texts import Catalog, pick_language
 from coder.tools.search.ripgrep import find_ripgrep
+from coder.ui.streams import Exit, show
+from coder.ui.terminal.render.escapes import flat
+from coder.ui.terminal.render.width import text_width
 
 _REACH_SECONDS = 5
 _NEEDED = ("settings", "provider", "record")  # without which no session runs
@@ -59,13 +70,10 @@ def _settings(options: Options) -> tuple[Settings, list[ConfigError]]:
     try:
         return read_settings(options), []
     except ConfigError as error:
-        from coder.config.faults import examine
-        from coder.policy.decide import preset_gives
-
         home = home_directory(options.environ)
-        examined = examine(options.cwd, home, options.environ, options.config_file, preset_gives)
+        examined = examine(options.cwd, home, options.environ, options.config_file, preset_table)
         loaded = examined.loaded
-        texts = Texts(pick_language(options.lang, loaded.config.ui.lang, options.environ))
+        texts = Catalog(pick_language(options.lang, loaded.config.ui.lang, options.environ))
         return Settings(loaded, home, texts, trusted=False, trust_status="untrusted"), (
             examined.faults or [error]
         )
@@ -87,8 +95,8 @@ def _checks(
         yield name, bool(found), found or say("doctor.missing", name=name)
     backend = settings.loaded.config.sandbox.backend
     level = probe(settings.home, options.environ.get("PATH"), options.cwd, backend)
-    yield "sandbox", level.rung != "none", level.describe().text(settings.texts)
-    if level.rung == "bwrap":
+    yield "sandbox", level.backend != "none", level.describe().text(settings.texts)
+    if level.backend == "bwrap":
         yield _binary("bwrap", level.program, settings.texts)
     if layers := layers_in_use(state_directory(settings.home)):
         size = sum(one.bytes for one in layers) / 1_000_000
@@ -127,16 +135,13 @@ def _provider(options: Options, settings: Settings) -> Iterator[tuple[str, bool,
 
 def _shown(provider: Provider) -> str:
     """The URL without password and keys."""
-    from coder.model.http.address import parse_address
-    from coder.model.http.faults import HttpFault
-
     try:
         return parse_address(provider.base_url).shown
-    except HttpFault:
+    except HttpError:
         return provider.name
 
 
-def _tokenizer(texts: Texts) -> tuple[str, bool, str]:
+def _tokenizer(texts: Catalog) -> tuple[str, bool, str]:
     counter = TokenCounter("o200k_base")
     try:
         counter.load()
@@ -149,14 +154,57 @@ def _tokenizer(texts: Texts) -> tuple[str, bool, str]:
     return "tokenizer", good, f"o200k_base, {origin}"
 
 
-def _binary(name: str, program: str, texts: Texts) -> tuple[str, bool, str]:
+def _binary(name: str, program: str, texts: Catalog) -> tuple[str, bool, str]:
     said, good = origin_of(Path(program))
     return name, good, said.text(texts)
 
 
 def _record(options: Options) -> tuple[str, bool, str]:
-    from coder.record.store import SessionStore
-
     directory = SessionStore(options.cwd, options.log_dir).history
     nearest = next(p for p in (directory, *directory.parents) if p.exists())
     return "record", os.access(nearest, os.W_OK), str(directory)
+
+
+_NOWHERE: Final = Path("/no-such-folder/of-coder")  # has no settings
+
+
+class Examined(msgspec.Struct, frozen=True):
+    """The errors of each file, and the configuration of the files without any."""
+
+    faults: list[ConfigError]
+    loaded: Loaded
+
+
+def examine(
+    cwd: Path, home: Path, environ: Mapping[str, str], config_file: Path | None, preset_table: PresetTable
+) -> Examined:
+    """Never raises for invalid files or variables."""
+    own = _faults_of(home / "config.json", str(home / "config.json"))
+    project = _faults_of(cwd / PROJECT_FILE, PROJECT_FILE)
+    named = _faults_of(config_file, str(config_file), must_be=True) if config_file else []
+    set_here = raised(lambda: load(_NOWHERE, _NOWHERE, environ, {}, None, preset_table, trusted=False))
+    good = {} if set_here else environ
+    loaded = load(
+        _NOWHERE if project else cwd,
+        _NOWHERE if own else home,
+        {name: value for name, value in good.items() if name in ENVIRONMENT},
+        {},
+        None if named else config_file,
+        preset_table,
+        trusted=False,
+    )
+    return Examined([*own, *project, *named, *set_here], loaded)
+
+
+def _faults_of(path: Path, name: str, *, must_be: bool = False) -> list[ConfigError]:
+    label = shown(name)
+    try:
+        data = read_bounded(path, label)
+        settings = decode(data, label) if data is not None else None
+    except ConfigError as error:
+        return [error]
+    if data is None and must_be:
+        return [ConfigError("config.file_missing", file=label)]
+    if settings is None:
+        return []
+    return list(faults_in(settings, label, data or b""))

@@ -5,12 +5,11 @@ from __future__ import annotations
 import shlex
 
 from coder.cli.common import parser_for, settings_from
-from coder.cli.errors import Exit, UsageError
-from coder.cli.streams import show, show_json
 from coder.config.allowlist import Allowlist
 from coder.config.schema import OPERATING_MODES, PRESETS
 from coder.policy.explain import as_data, as_text, explain
-from coder.policy.sandbox.ladder import probe
+from coder.policy.sandbox.backends import probe
+from coder.ui.streams import Exit, UsageError, show, show_json
 
 
 def run(arguments: list[str]) -> int:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from coder.base.files import write_atomically
 from coder.cli.common import parser_for, session_named, settings_from
-from coder.cli.errors import Exit, UsageError
-from coder.cli.streams import show
-from coder.fs.atomic import write_atomically
-from coder.record.store import SessionStore
-from coder.terminal.render.sanitize import flat
+from coder.history.store import SessionStore
+from coder.ui.browser.export_file import html_file, markdown_file
+from coder.ui.streams import Exit, UsageError, show
+from coder.ui.terminal.render.escapes import flat
 
 
 def run(arguments: list[str]) -> int:
@@ -25,7 +25,6 @@ def run(arguments: list[str]) -> int:
     options, settings = settings_from(chosen)
     store = SessionStore(options.cwd, options.log_dir)
     session_id = session_named(store, chosen.id)
-    from coder.view.export import html_file, markdown_file
 
     for file, write in ((chosen.html, html_file), (chosen.md, markdown_file)):
         if file is None:

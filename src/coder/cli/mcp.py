@@ -6,15 +6,15 @@ import argparse
 import asyncio
 import sys
 from typing import Any
+from urllib.parse import urlsplit
 
-from coder.cli.args import Parser
+from coder.base.process.programs import open_browser
+from coder.cli.arguments import Parser
 from coder.cli.common import parser_for, settings_from
-from coder.cli.errors import Exit, UsageError
-from coder.cli.streams import show, show_json
-from coder.config.user_file import is_in_user_file, set_in_user_file, unset_in_user_file
+from coder.config.save import is_in_user_file, set_in_user_file, unset_in_user_file
 from coder.engine.setup import Options, Settings, log_in, try_servers
-from coder.process.programs import open_browser
-from coder.texts import Fault, Phrase
+from coder.texts import CoderError, Text
+from coder.ui.streams import Exit, UsageError, show, show_json
 
 
 def run(arguments: list[str]) -> int:
@@ -68,8 +68,8 @@ def _log_in(chosen: argparse.Namespace, options: Options, settings: Settings) ->
 
     try:
         asyncio.run(log_in(options, settings, chosen.name, open_page if into else None))
-    except (Fault, OSError) as error:
-        said = texts.of(error.phrase) if isinstance(error, Fault) else error.strerror or str(error)
+    except (CoderError, OSError) as error:
+        said = texts.of(error.phrase) if isinstance(error, CoderError) else error.strerror or str(error)
         show(said, sys.stderr)
         return Exit.FAILED
     show(texts.say("servers.logged_in" if into else "servers.logged_out", name=chosen.name))
@@ -81,7 +81,7 @@ def _check_known(chosen: argparse.Namespace, settings: Settings) -> None:
     if not chosen.name or chosen.target:
         raise UsageError("cli.mcp_test_usage", action=chosen.action)
     if chosen.name not in known:
-        names = ", ".join(known) or Phrase("modes.none")
+        names = ", ".join(known) or Text("modes.none")
         raise UsageError("servers.no_server", name=chosen.name, names=names)
 
 
@@ -135,8 +135,6 @@ def _remove(name: str, settings: Settings) -> int:
 
 
 def _check_address(text: str) -> None:
-    from urllib.parse import urlsplit
-
     try:
         parts = urlsplit(text)
     except ValueError:  # unbalanced bracket

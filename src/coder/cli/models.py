@@ -8,16 +8,15 @@ from typing import Any
 
 import msgspec
 
+from coder.base.text import shown
 from coder.cli.common import columns, parser_for, settings_from
-from coder.cli.errors import Exit
-from coder.cli.streams import show, show_json
-from coder.config import shown
-from coder.config.list_prices import READ
 from coder.config.models import context_window_of, dialect_of, sees_images, window_for
-from coder.config.provider import KNOWN, Provider, resolve_provider, wire_of
+from coder.config.prices import READ
+from coder.config.providers import KNOWN, Provider, resolve_provider, wire_of
 from coder.config.schema import Config, Price, price_of
 from coder.engine.setup import Settings, listed_models, provider_of
-from coder.model.base import ModelError
+from coder.models.model import ModelError
+from coder.ui.streams import Exit, show, show_json
 
 _REACH_SECONDS = 5
 

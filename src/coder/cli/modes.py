@@ -10,14 +10,13 @@ from pathlib import Path
 import msgspec
 
 from coder.cli.common import columns, parser_for, settings_from
-from coder.cli.errors import Exit, UsageError
-from coder.cli.streams import show, show_json
 from coder.engine.setup import Settings, built_in_commands
-from coder.modes.catalogue import BUILT_IN, Catalogue
-from coder.modes.discover import places
+from coder.extend.modes.discover import BUILT_IN, Catalogue, places
+from coder.extend.modes.importing import DEFAULT_SOURCE, create_mode, import_commands
 from coder.protocol.modes import ModeDefinition
-from coder.terminal.render.sanitize import safe
-from coder.texts import Fault, Texts
+from coder.texts import Catalog, CoderError
+from coder.ui.streams import Exit, UsageError, show, show_json
+from coder.ui.terminal.render.escapes import safe
 
 
 def run(arguments: list[str]) -> int:
@@ -73,13 +72,13 @@ def _print(definitions: list[ModeDefinition], settings: Settings) -> None:
             show(f"    ! {texts.of(warning)}")
 
 
-def _kind(definition: ModeDefinition, texts: Texts) -> str:
+def _kind(definition: ModeDefinition, texts: Catalog) -> str:
     return texts.say(
         "modes.kind_prompt" if definition.category == "prompt" else f"modes.kind_{definition.kind}"
     )
 
 
-def _state(definition: ModeDefinition, texts: Texts) -> str:
+def _state(definition: ModeDefinition, texts: Catalog) -> str:
     """Its state before any session."""
     if definition.error is not None:
         return texts.say("modes.state_broken")
@@ -94,15 +93,13 @@ def _state(definition: ModeDefinition, texts: Texts) -> str:
 
 def _new(chosen: argparse.Namespace, cwd: Path, settings: Settings) -> int:
     """Make a mode file to be filled in."""
-    from coder.modes.create import create_mode
-
     if chosen.name is None:
         raise UsageError("cli.modes_no_name")
     directory = (settings.home if chosen.for_all else cwd / ".coder") / "modes"
     try:
         bound = None if chosen.for_all else cwd
         path = create_mode(directory, chosen.name, chosen.kind or "instant", bound)
-    except Fault as fault:
+    except CoderError as fault:
         raise UsageError(fault.phrase.key, **fault.phrase.values) from None
     where = places(cwd, os.environ, settings.home)
     made = Catalogue(where, built_in_commands(prompts=False)).find(chosen.name.replace("/", ":"))
@@ -111,9 +108,7 @@ def _new(chosen: argparse.Namespace, cwd: Path, settings: Settings) -> int:
     return Exit.ANSWERED
 
 
-def _import(chosen: argparse.Namespace, cwd: Path, texts: Texts) -> int:
-    from coder.modes.importing import DEFAULT_SOURCE, import_commands
-
+def _import(chosen: argparse.Namespace, cwd: Path, texts: Catalog) -> int:
     source: Path = chosen.source.absolute() if chosen.source else cwd / DEFAULT_SOURCE
     if not source.is_dir():
         raise UsageError("cli.no_source", directory=source)

@@ -8,11 +8,10 @@ from typing import Any
 import msgspec
 
 from coder.cli.common import parser_for
-from coder.cli.errors import Exit
-from coder.cli.streams import show
 from coder.protocol.events import AnyEvent
 from coder.protocol.history import HistoryEvent, StreamLine
 from coder.protocol.ops import AnyOp
+from coder.ui.streams import Exit, show
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _REF = "#/$defs/"

@@ -9,17 +9,16 @@ from pathlib import Path
 
 import msgspec
 
-from coder.cli.errors import Exit, UsageError
-from coder.cli.streams import show, show_json
 from coder.engine.setup import Options, Settings
-from coder.lookback.index.search import Found, Hit, search
-from coder.lookback.index.update import Progress
-from coder.lookback.index.words import terms_of
-from coder.lookback.projects import Project, known_projects
-from coder.record.log import as_time, local_time
-from coder.record.store import SessionStore
-from coder.terminal.render.sanitize import flat
-from coder.texts import Texts
+from coder.history.log import as_time, local_time
+from coder.history.search.database import terms_of
+from coder.history.search.index import Progress
+from coder.history.search.projects import Project, known_projects
+from coder.history.search.query import Found, Hit, search
+from coder.history.store import SessionStore
+from coder.texts import Catalog
+from coder.ui.streams import Exit, UsageError, show, show_json
+from coder.ui.terminal.render.escapes import flat
 
 _MANY = 200  # records to index that take long enough to say so
 
@@ -47,7 +46,7 @@ def search_sessions(options: Options, settings: Settings, chosen: argparse.Names
     return Exit.ANSWERED
 
 
-def indexing_shown(texts: Texts) -> Progress:
+def indexing_shown(texts: Catalog) -> Progress:
     """Tells a person at a terminal how many records are still to be read."""
 
     def progress(left: int) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 
 from coder.cli.common import parser_for
 from coder.cli.start import working_directory
 from coder.config.schema import OPERATING_MODES, PRESETS
+from coder.ui.mcp_server import Chosen, serve
 
 
 def run(arguments: list[str]) -> int:
@@ -16,9 +18,6 @@ def run(arguments: list[str]) -> int:
     add("--permissions", choices=PRESETS, default="", metavar="PRESET", help=", ".join(PRESETS))
     add("--model", default="", metavar="NAME", help=say("cli.help.model"))
     chosen = parser.parse_args(arguments)
-    import asyncio
-
-    from coder.servers.mcp.server import Chosen, serve
 
     config, log_dir = chosen.config, chosen.log_dir
     settled = Chosen(

@@ -7,14 +7,14 @@ import sys
 
 import msgspec
 
-from coder.cli.args import positive
+from coder.cli.arguments import positive
 from coder.cli.common import columns, parser_for, settings_from
-from coder.cli.errors import Exit, UsageError
-from coder.cli.streams import show, show_json
-from coder.record.log import as_time, local_time
-from coder.record.store import SessionStore
-from coder.terminal.render.sanitize import flat
-from coder.terminal.render.width import clip, plain
+from coder.cli.search import search_sessions
+from coder.history.log import as_time, local_time
+from coder.history.store import SessionStore
+from coder.ui.streams import Exit, UsageError, show, show_json
+from coder.ui.terminal.render.escapes import flat
+from coder.ui.terminal.render.width import clip, plain
 
 
 def run(arguments: list[str]) -> int:
@@ -27,8 +27,6 @@ def run(arguments: list[str]) -> int:
     chosen = parser.parse_args(arguments)
     options, settings = settings_from(chosen)
     if chosen.search is not None:
-        from coder.cli.search import search_sessions
-
         return search_sessions(options, settings, chosen)
     if chosen.all:
         raise UsageError("lookback.all_alone")

@@ -6,20 +6,19 @@ from collections.abc import Iterator
 
 import msgspec
 
-from coder.cli.args import Say
+from coder.base.text import shortened
+from coder.cli.arguments import Say
 from coder.cli.common import parser_for, session_named, settings_from
-from coder.cli.errors import Exit
-from coder.cli.streams import show, show_json
+from coder.history.rewound import marked_log
+from coder.history.store import SessionStore
 from coder.protocol import entries
 from coder.protocol.history import HistoryEvent
-from coder.record.rewound import marked_log
-from coder.record.store import SessionStore
-from coder.terminal.render.recorded import call_argument
-from coder.terminal.render.sanitize import flat, safe
-from coder.texts import shortened
 from coder.tools.registry import built_in_tools
-from coder.view.html.events import undo_line
-from coder.view.records import directory_of
+from coder.ui.browser.event_html import undo_line
+from coder.ui.browser.records import directory_of
+from coder.ui.streams import Exit, show, show_json
+from coder.ui.terminal.render.escapes import flat, safe
+from coder.ui.terminal.render.recorded import call_argument
 
 _LONGEST, _LONGEST_ABOUT = 300, 80  # characters of a call, and where an approval names it
 _REWOUND = "┊ "  # before each line that a rewind left behind

@@ -8,16 +8,15 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from coder.cli import OWN_OPTIONS, SUBCOMMANDS, enable_keyboard_interrupt
-from coder.cli.args import CHOOSE, main_parser
-from coder.cli.errors import Exit, UsageError, complain
-from coder.cli.streams import prepare, redirect_stdout_to_devnull
+from coder.cli import ADDON_COMMANDS, OWN_OPTIONS, SUBCOMMANDS, enable_keyboard_interrupt
+from coder.cli.arguments import CHOOSE, main_parser
 from coder.config import ConfigError
 from coder.config.schema import OPERATING_MODES, OperatingMode
-from coder.texts import LANGUAGES, Fault, Phrase, Texts, pick_language
+from coder.texts import LANGUAGES, Catalog, CoderError, Text, pick_language
+from coder.ui.streams import Exit, UsageError, complain, prepare, redirect_stdout_to_devnull
 
 if TYPE_CHECKING:
-    from coder.record.store import SessionStore
+    from coder.history.store import SessionStore
 
 _ELSEWHERE = {  # subcommands of other programs: what does it here
     "config": "cli.elsewhere.config",
@@ -45,7 +44,7 @@ def run(arguments: list[str]) -> int:
             sys.stdout.flush()
     except (UsageError, ConfigError) as error:
         complain(error.text(texts_for(arguments)))
-    except Fault as error:  # e.g. the record is locked by another process
+    except CoderError as error:  # e.g. the record is locked by another process
         complain(error.text(texts_for(arguments)))
         return Exit.FAILED
     except KeyboardInterrupt:
@@ -53,13 +52,13 @@ def run(arguments: list[str]) -> int:
     except OSError as error:
         redirect_stdout_to_devnull()
         if not isinstance(error, BrokenPipeError):  # the reader closed the pipe: not an error
-            what = os.fsdecode(error.filename) if error.filename else Phrase("cli.output")
+            what = os.fsdecode(error.filename) if error.filename else Text("cli.output")
             complain(texts_for(arguments).say("cli.system", what=what, why=error.strerror))
         return Exit.FAILED
     return Exit.USAGE
 
 
-def texts_for(arguments: list[str]) -> Texts:
+def texts_for(arguments: list[str]) -> Catalog:
     """Texts before arguments are parsed: by `--lang`, else by settings or locale."""
     flag = ""
     for at, argument in enumerate(arguments):
@@ -71,7 +70,7 @@ def texts_for(arguments: list[str]) -> Texts:
             flag = argument.removeprefix("--lang=")
     if flag not in LANGUAGES:
         flag = ""
-    return Texts(pick_language(flag, "" if flag else _configured_language(), os.environ))
+    return Catalog(pick_language(flag, "" if flag else _configured_language(), os.environ))
 
 
 def _configured_language() -> str:
@@ -130,7 +129,7 @@ def _subcommand(name: str, arguments: list[str]) -> int:
 
     rest = list(arguments)
     rest.remove(name)
-    module = import_module(f"coder.cli.{name.replace('-', '_')}")
+    module = import_module(ADDON_COMMANDS.get(name) or f"coder.cli.{name.replace('-', '_')}")
     enable_keyboard_interrupt()
     status: int = module.run(rest)
     return status
@@ -149,7 +148,7 @@ def working_directory(chosen: argparse.Namespace) -> Path:
 
 def _session(chosen: argparse.Namespace) -> int:
     from coder.engine.setup import Options, provider_of, read_settings
-    from coder.record.store import SessionStore
+    from coder.history.store import SessionStore
 
     cwd = working_directory(chosen)
     question, piped = " ".join(chosen.words), ""
@@ -188,7 +187,7 @@ def _session(chosen: argparse.Namespace) -> int:
         enable_keyboard_interrupt()
         ask_about_foreign(options, settings, store, resume, named=bool(chosen.resume))
     if interactive:
-        from coder.terminal.start import run_interactive
+        from coder.ui.terminal.start import run_interactive
 
         _started()
         pick = chosen.resume == CHOOSE
@@ -198,11 +197,11 @@ def _session(chosen: argparse.Namespace) -> int:
     _started()
     provider = provider_of(options, settings)
     if driven:
-        from coder.cli.driven import run_driven
+        from coder.ui.json_input import run_driven
 
         return asyncio.run(run_driven(options, settings, provider, resume, question))
-    from coder.cli.once import run_once
     from coder.protocol.ops import UserInput
+    from coder.ui.once import run_once
 
     asked = UserInput(question, piped, pasted=[] if chosen.words else [question])
     return asyncio.run(run_once(options, settings, provider, resume, asked, chosen.output))
@@ -291,8 +290,8 @@ def _operating_mode(named: list[str]) -> OperatingMode | None:
 
 def _refuse_choosing(chosen: argparse.Namespace, cwd: Path) -> NoReturn:
     """`--resume` without an id, and nobody to choose."""
-    from coder.config import shown
-    from coder.record.store import SessionStore
+    from coder.base.text import shown
+    from coder.history.store import SessionStore
 
     infos = SessionStore(cwd, chosen.log_dir.absolute() if chosen.log_dir else None).infos(10)
     rows = [f"{shown(info.session_id)}  {shown(info.title)}" for info in infos]

@@ -11,16 +11,15 @@ from typing import Any
 
 import msgspec
 
-from coder.cli.args import positive
+from coder.cli.arguments import positive
 from coder.cli.common import columns, parser_for, settings_from
-from coder.cli.errors import Exit
 from coder.cli.search import indexing_shown, projects_of
-from coder.cli.streams import show, show_json
-from coder.lookback.facts import ModelFacts
-from coder.lookback.stats import Figures, Stats, collect
-from coder.terminal.render.sanitize import flat
-from coder.terminal.render.width import text_width
-from coder.texts import Texts
+from coder.history.search.facts import ModelFacts
+from coder.history.search.stats import Figures, Stats, collect
+from coder.texts import Catalog
+from coder.ui.streams import Exit, show, show_json
+from coder.ui.terminal.render.escapes import flat
+from coder.ui.terminal.render.width import text_width
 
 _DAYS_SHOWN = 30
 _STATES = ("passed", "failed", "skipped", "gave_up")
@@ -87,7 +86,7 @@ def _row(one: Figures) -> dict[str, Any]:
 class _Page:
     """The figures as lines of at most `width` cells, with bars."""
 
-    def __init__(self, texts: Texts, width: int) -> None:
+    def __init__(self, texts: Catalog, width: int) -> None:
         self.say = texts.say
         self._width = width
         plain = (os.environ.get("TERM") == "dumb") or not _has_blocks()

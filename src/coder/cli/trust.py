@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+from coder.base.text import shown
 from coder.cli.common import parser_for, session_named, settings_from
-from coder.cli.errors import Exit
-from coder.cli.streams import show
-from coder.config import shown
 from coder.config.trust import TrustStore, whole_value
-from coder.engine.modes import mode_commands
+from coder.engine.custom_modes import mode_commands
 from coder.engine.setup import Options, Settings
-from coder.modes.catalogue import Catalogue
-from coder.modes.discover import places
+from coder.extend.modes.discover import Catalogue, places
+from coder.history.signature import accept, is_trusted
+from coder.history.store import SessionStore
 from coder.policy.visible import visible
-from coder.record.seal import accept, is_trusted
-from coder.record.store import SessionStore
-from coder.terminal.render.sanitize import flat, safe
+from coder.ui.streams import Exit, show
+from coder.ui.terminal.render.escapes import flat, safe
 
 
 def run(arguments: list[str]) -> int:

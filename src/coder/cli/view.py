@@ -6,16 +6,15 @@ import contextlib
 import signal
 import sys
 
-from coder.cli.args import positive
+from coder.base.process.own_process import heard
+from coder.base.process.programs import open_browser
+from coder.cli.arguments import positive
 from coder.cli.common import parser_for, session_named, settings_from
-from coder.cli.errors import Exit, UsageError
 from coder.cli.search import projects_of
-from coder.cli.streams import show
-from coder.process.own_process import heard
-from coder.process.programs import open_browser
-from coder.record.store import SessionStore
-from coder.view.answers import Answers
-from coder.view.server import ViewServer
+from coder.history.store import SessionStore
+from coder.ui.browser.pages import Answers
+from coder.ui.browser.web_server import ViewServer
+from coder.ui.streams import Exit, UsageError, show
 
 
 def run(arguments: list[str]) -> int:

@@ -7,15 +7,8 @@ lazily. May import `coder.protocol` and `coder.texts` only.
 
 from __future__ import annotations
 
-from coder.texts import Fault
+from coder.texts import CoderError
 
 
-class ConfigError(Fault):
+class ConfigError(CoderError):
     """Invalid configuration (exit status 2)."""
-
-
-def shown(text: str) -> str:
-    """Sanitize text for the terminal: control characters are escaped."""
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)

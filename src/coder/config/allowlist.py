@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from coder.base.files import locked, set_aside, write_durably
 from coder.config import ConfigError
 from coder.config.files import read_bounded, reason
-from coder.fs.private import locked, set_aside, write_durably
-from coder.texts import Phrase
+from coder.texts import Text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +35,7 @@ class Allowlist:
 
     def __init__(self, home: Path, root: Path) -> None:
         self._home, self._root = home, root.resolve()
-        self.problem: Phrase | None = None
+        self.problem: Text | None = None
 
     @cached_property
     def path(self) -> Path:
@@ -51,7 +51,7 @@ class Allowlist:
         except ConfigError as error:
             self.problem = error.phrase
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            self.problem = Phrase("config.corrupt_store", file=str(self.path), why=reason(error))
+            self.problem = Text("config.corrupt_store", file=str(self.path), why=reason(error))
         return []
 
     def add(self, *names: str) -> None:

@@ -7,7 +7,10 @@ import os
 import stat
 from typing import TYPE_CHECKING, Final
 
-from coder.config import ConfigError, shown
+from coder.base.files import write_atomically
+from coder.base.safe_open import parent_of
+from coder.base.text import shown
+from coder.config import ConfigError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,7 +29,7 @@ def read_bounded(path: Path, label: str, bound: Path | None = None) -> bytes | N
             descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         else:
             path.stat()  # what is not there is no fault, wherever a link leads
-            from coder.fs.safe_open import open_beneath
+            from coder.base.safe_open import open_beneath
 
             descriptor = open_beneath(path, bound)
     except FileNotFoundError:
@@ -57,8 +60,6 @@ def reason(error: Exception) -> str:
 
 def ensure_directory(cwd: Path) -> Path:
     """Create `.coder/` with its `.gitignore` if missing (idempotent). Raises `OSError`."""
-    from coder.fs.safe_open import parent_of
-
     directory = cwd.resolve() / DIRECTORY
     real = directory.resolve()
     if not real.is_relative_to(cwd.resolve()):
@@ -71,8 +72,6 @@ def ensure_directory(cwd: Path) -> Path:
             if not real.is_dir():
                 raise
     if not ignoring.is_symlink() and not ignoring.exists():
-        from coder.fs.atomic import write_atomically
-
         with contextlib.suppress(FileExistsError):  # lost the race to another process
             write_atomically(ignoring, IGNORED_BY_GIT.encode("ascii"), 0o644, new=True, resolved=True)
     return directory

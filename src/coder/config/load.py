@@ -12,15 +12,73 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
-from coder.config import ConfigError, shown
+from coder.base.files import coder_home
+from coder.base.text import shown
+from coder.config import ConfigError
 from coder.config.files import read_bounded
-from coder.config.layers import Settings, at, has, merged, nested, without
+from coder.config.providers import check_address, check_headers
 from coder.config.schema import Config
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from coder.config.loosening import Ignored, Loosening, PresetGives
+    from coder.config.loosening import Ignored, Loosening, PresetTable
+
+
+Settings = dict[str, Any]
+KeyPath = tuple[str, ...]
+
+
+def merged(below: Settings, above: Settings) -> Settings:
+    """Deep merge: objects are merged, everything else (lists too) is replaced by `above`."""
+    if not below or not above:
+        return above or below
+    result = dict(below)
+    for key, value in above.items():
+        under = result.get(key)
+        result[key] = merged(under, value) if isinstance(under, dict) and isinstance(value, dict) else value
+    return result
+
+
+def at(settings: Settings, path: KeyPath) -> Any:
+    """The value at a path, or `None`."""
+    value: Any = settings
+    for name in path:
+        if not isinstance(value, dict):
+            return None
+        value = value.get(name)
+    return value
+
+
+def has(settings: Settings, path: KeyPath) -> bool:
+    """Whether something is set at a path (`null` counts)."""
+    holder = at(settings, path[:-1]) if path[:-1] else settings
+    return isinstance(holder, dict) and path[-1] in holder
+
+
+def without(settings: Settings, path: KeyPath) -> Settings:
+    """A copy without one path."""
+    if not has(settings, path):
+        return settings
+    result = dict(settings)
+    if len(path) == 1:
+        del result[path[0]]
+    else:
+        result[path[0]] = without(result[path[0]], path[1:])
+    return result
+
+
+def nested(dotted: dict[str, Any]) -> Settings:
+    """`{"provider.model": x}` as `{"provider": {"model": x}}`; omits `None` values."""
+    result: Settings = {}
+    for key, value in dotted.items():
+        if value is None:
+            continue
+        for name in reversed(key.split(".")):
+            value = {name: value}
+        result = merged(result, value)
+    return result
+
 
 Origin = Literal["home", "project", "file", "environment", "flags"]
 
@@ -78,13 +136,8 @@ class Loaded(msgspec.Struct, frozen=True):
 
 def home_directory(environ: Mapping[str, str]) -> Path:
     """`$CODER_HOME`, else `~/.coder`."""
-    from pathlib import Path
-
-    named = environ.get("CODER_HOME")
     try:
-        if named:
-            return Path(named).expanduser().absolute()
-        return Path(environ.get("HOME") or Path.home()) / ".coder"
+        return coder_home(environ)
     except RuntimeError:
         raise ConfigError("config.bad_home") from None
 
@@ -95,7 +148,7 @@ def load(
     environ: Mapping[str, str],
     flags: Mapping[str, Any],
     config_file: Path | None,
-    gives: PresetGives,
+    preset_table: PresetTable,
     trusted: bool,
 ) -> Loaded:
     """Load all layers. `home` is `$CODER_HOME`; `flags` maps dotted keys to values; `gives` is the presets'
@@ -110,7 +163,7 @@ def load(
     sources = [layer for layer in (below, project, *above) if layer]
     if not sources:
         return Loaded(config=Config())
-    loose = _loosenings(cwd, environ, [below, *above], sources, project, gives) if project else []
+    loose = _loosenings(cwd, environ, [below, *above], sources, project, preset_table) if project else []
     settings: Settings = {}
     for layer in sources:
         hidden = loose if layer is project and not trusted else []
@@ -136,7 +189,7 @@ def read_settings(path: Path, label: str, bound: Path | None = None) -> Settings
     try:
         _check(value, label)
     except ConfigError as error:
-        from coder.config.explain import faults_in, together
+        from coder.config.errors import faults_in, together
 
         raise together(list(faults_in(value, label, data)) or [error]) from None
     settings: Settings = value
@@ -153,7 +206,7 @@ def _layers(*makers: Callable[[], Source | None]) -> list[Source | None]:
         except ConfigError as error:
             errors.append(error)
     if errors:
-        from coder.config.explain import together
+        from coder.config.errors import together
 
         raise together(errors)
     return layers
@@ -184,8 +237,6 @@ def _environment_layer(environ: Mapping[str, str]) -> Source | None:
         return None
     address = at(settings, ("provider", "base_url"))
     if address:
-        from coder.config.address import check_address
-
         check_address(address, "CODER_BASE_URL")
     return Source(origin="environment", label="environment", settings=settings)
 
@@ -210,12 +261,8 @@ def _check(settings: Any, label: str) -> None:
     """Raise for an unknown key, a wrong type or a value out of range."""
     config = _converted(settings, label)
     if config.provider.base_url:
-        from coder.config.address import check_address
-
         check_address(config.provider.base_url, f"{label}: provider.base_url")
     if config.provider.headers:
-        from coder.config.address import check_headers
-
         check_headers(config.provider.headers, f"{label}: provider.headers")
 
 
@@ -230,7 +277,7 @@ def _converted(settings: Any, label: str) -> Config:
             said = str(error)
         else:
             return Config(**sections)
-    from coder.config.explain import refusal
+    from coder.config.errors import refusal
 
     raise refusal(settings, label, said)
 
@@ -247,7 +294,7 @@ def _loosenings(
     persons: list[Source | None],
     sources: list[Source],
     project: Source,
-    gives: PresetGives,
+    preset_table: PresetTable,
 ) -> list[Loosening]:
     from coder.config.loosening import loosenings
 
@@ -258,7 +305,7 @@ def _loosenings(
     for layer in sources:
         together = merged(together, layer.settings)
     configs = (_converted(person, PROJECT_FILE), _converted(together, PROJECT_FILE))
-    return loosenings(project.settings, *configs, cwd, environ, gives)
+    return loosenings(project.settings, *configs, cwd, environ, preset_table)
 
 
 def _less(settings: Settings, hidden: list[Loosening]) -> Settings:

@@ -12,21 +12,24 @@ import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
 import msgspec
 
-from coder.config import ConfigError, shown
-from coder.config.explain import found
-from coder.config.layers import KeyPath, Settings, at, has
+from coder.base.safe_open import read_whole
+from coder.base.text import shown
+from coder.config import ConfigError
+from coder.config.errors import found
+from coder.config.load import KeyPath, Settings, at, has
 from coder.config.models import PREFIX, is_local
-from coder.config.provider import resolve_provider
+from coder.config.providers import resolve_provider
 from coder.config.schema import Config, Decision, NetworkRules, Preset
-from coder.texts import Phrase, Texts
+from coder.texts import Catalog, Text
 
 Reason = Literal["loosens", "starts", "sends", "costs"]
-PresetGives = Callable[[Preset, str], Decision]  # a preset's decision for a tool
+PresetTable = Callable[[Preset, str], Decision]  # a preset's decision for a tool
 
 _PRESETS: Final[tuple[Preset, ...]] = get_args(Preset)  # strictest first
 _SANDBOX: Final = ("require", "auto", "off")
@@ -42,8 +45,8 @@ class Ignored(msgspec.Struct, frozen=True):
     value: str
     file: str = ".coder/config.json"
 
-    def text(self, texts: Texts) -> str:
-        reason = Phrase(f"config.ignored.{self.reason}")
+    def text(self, texts: Catalog) -> str:
+        reason = Text(f"config.ignored.{self.reason}")
         return texts.say("config.ignored", file=self.file, key=self.key, reason=reason)
 
 
@@ -69,11 +72,11 @@ def loosenings(
     together: Config,
     root: Path,
     environ: Mapping[str, str],
-    gives: PresetGives,
+    preset_table: PresetTable,
 ) -> list[Loosening]:
     """Settings that `project` loosens. `person`: all layers without it; `together`: with it."""
     paths = [
-        *_loosened_paths(project, person, together, root, gives),
+        *_loosened_paths(project, person, together, root, preset_table),
         *_other_models(project, person, together, environ),
     ]
     return [Loosening(path=path, reason=reason, value=at(project, path)) for path, reason in paths]
@@ -82,10 +85,6 @@ def loosenings(
 def named_files(root: Path, loose: list[Loosening]) -> dict[str, str]:
     """Digests of the project's files that its hooks, MCP servers and status line run: trust covers what they
     hold. What these files load in turn is not looked for."""
-    from hashlib import sha256
-
-    from coder.fs.safe_open import read_whole
-
     base, found = root.resolve(), dict[str, str]()
     for one in loose:
         if one.path[0] in ("hooks", "mcp") or one.path == ("ui", "statusline"):
@@ -119,7 +118,7 @@ def _words(text: str) -> Iterator[str]:
 
 
 def _loosened_paths(
-    project: Settings, person: Config, together: Config, root: Path, gives: PresetGives
+    project: Settings, person: Config, together: Config, root: Path, preset_table: PresetTable
 ) -> Iterator[tuple[KeyPath, Reason]]:
     for section, name, reason, looser in _RULES:
         if has(project, (section, name)):
@@ -130,7 +129,7 @@ def _loosened_paths(
     if has(project, ("skills", "paths")) and _leads_outside(person, together, root):
         yield ("skills", "paths"), "sends"
     for tool in at(project, ("permission", "tools")) or {}:
-        if _tool_is_looser(tool, person, together, gives):
+        if _tool_is_looser(tool, person, together, preset_table):
             yield ("permission", "tools", tool), "loosens"
     for event, groups in (project.get("hooks") or {}).items():
         if groups:  # the person's own hooks stay in any case: those of each file are read by themselves
@@ -274,20 +273,20 @@ def _switches_off(entry: object) -> bool:
     return entry == {"disabled": True}
 
 
-def _tool_is_looser(tool: str, person: Config, together: Config, gives: PresetGives) -> bool:
+def _tool_is_looser(tool: str, person: Config, together: Config, preset_table: PresetTable) -> bool:
     after = together.permission.tools.get(tool)
     if after is None:
         return False
-    return _DECISIONS.index(after) > _DECISIONS.index(_person_gives(tool, person, gives))
+    return _DECISIONS.index(after) > _DECISIONS.index(_person_decision(tool, person, preset_table))
 
 
-def _person_gives(tool: str, person: Config, gives: PresetGives) -> Decision:
+def _person_decision(tool: str, person: Config, preset_table: PresetTable) -> Decision:
     """The person's own decision for a tool, or for all tools that a pattern could match."""
     own = person.permission.tools
     if tool in own:
         return own[tool]
     decisions = [own[name] for name in own if fnmatchcase(tool, name) or fnmatchcase(name, tool)]
-    decisions.append(gives(person.permission.preset, tool))
+    decisions.append(preset_table(person.permission.preset, tool))
     return min(decisions, key=_DECISIONS.index)
 
 

@@ -6,11 +6,18 @@ o200k_base and `runtime.context_window` or the default.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
+import msgspec
+
+from coder.base.files import locked, make_private, write_durably
+from coder.config import ConfigError
+from coder.config.files import read_bounded
 from coder.config.schema import DEFAULT_CONTEXT_WINDOW, Config
 
 DEFAULT_TOKENIZER: Final = "o200k_base"
@@ -197,14 +204,12 @@ def dialect_of(config: Config, home: Path, base_url: str, model: str) -> str:
         return "guided"
     if not (home / "models.json").exists():
         return "auto"
-    from coder.config.model_memory import ModelMemory
 
     return ModelMemory(home, base_url).dialect(model) or "auto"
 
 
 def keep_dialect(home: Path, base_url: str, model: str, dialect: str) -> None:
     """Remember what was found out."""
-    from coder.config.model_memory import ModelMemory
 
     ModelMemory(home, base_url).keep(model, dialect)
 
@@ -252,3 +257,51 @@ def _bare(model: str) -> str:
 
 def _longest(name: str, beginnings: Iterable[str]) -> int:
     return max((len(beginning) for beginning in beginnings if name.startswith(beginning)), default=0)
+
+
+_MOST = 200  # models that are remembered; the oldest are dropped
+
+
+class _Memory(msgspec.Struct):
+    dialects: dict[str, str] = {}
+
+
+class ModelMemory:
+    """The dialect of models at one address. Nothing is read before it is asked for; what cannot be read or
+    kept is not worth an error, since it is found out again."""
+
+    def __init__(self, home: Path, base_url: str) -> None:
+        self._file = home / "models.json"
+        self._host = host_of(base_url) or base_url
+        self._known: dict[str, str] | None = None
+
+    def dialect(self, model: str) -> str:
+        if self._known is None:
+            self._known = self._read()
+        return self._known.get(self._key(model), "")
+
+    def keep(self, model: str, dialect: str) -> None:
+        with contextlib.suppress(OSError, ConfigError):
+            make_private(self._file.parent)
+            with locked(self._file):
+                known = self._read()
+                known.pop(self._key(model), None)
+                known[self._key(model)] = dialect
+                self._known = dict(list(known.items())[-_MOST:])
+                data = msgspec.json.format(msgspec.json.encode(_Memory(self._known)))
+                write_durably(self._file, data + b"\n")
+
+    def _key(self, model: str) -> str:
+        return f"{model} at {self._host}"
+
+    def _read(self) -> dict[str, str]:
+        try:
+            data = read_bounded(self._file, str(self._file))
+            return {} if data is None else msgspec.json.decode(data, type=_Memory).dialects
+        except (ConfigError, OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return {}
+
+
+def host_of(text: str) -> str:
+    """The host of an address that has passed `check_address`."""
+    return urlsplit(text).hostname or ""

@@ -8,20 +8,23 @@ for less stays trusted.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from coder.config import ConfigError, shown
+from coder.base.files import locked, set_aside, write_durably
+from coder.base.text import shown
+from coder.config import ConfigError
 from coder.config.files import read_bounded, reason
-from coder.fs.private import locked, set_aside, write_durably
-from coder.texts import Phrase, Texts
+from coder.config.load import load
+from coder.texts import Catalog, Text
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from coder.config.load import Loaded
-    from coder.config.loosening import PresetGives
+    from coder.config.loosening import PresetTable
 
 MODES = "modes/"  # key prefix of commands in custom modes
 _LONGEST_SHOWN = 400  # characters of a value
@@ -48,16 +51,16 @@ class TrustDifference(msgspec.Struct, frozen=True):
     now: dict[str, str] = {}
     then: dict[str, str] = {}
 
-    def lines(self, texts: Texts) -> list[str]:
+    def lines(self, texts: Catalog) -> list[str]:
         return [phrase.text(texts) for phrase in self.phrases()]
 
-    def phrases(self) -> list[Phrase]:
+    def phrases(self) -> list[Text]:
         """One for each setting that differs."""
 
-        def line(kind: str, key: str) -> Phrase:
-            unknown = Phrase("trust.value_unknown")
+        def line(kind: str, key: str) -> Text:
+            unknown = Text("trust.value_unknown")
             then = self.then.get(key, unknown)
-            return Phrase(f"trust.{kind}", key=key, value=self.now.get(key, unknown), then=then)
+            return Text(f"trust.{kind}", key=key, value=self.now.get(key, unknown), then=then)
 
         return [
             *(line("line_added", key) for key in self.added),
@@ -77,7 +80,7 @@ class TrustStore:
 
     def __init__(self, home: Path) -> None:
         self.path = home / "trust.json"
-        self.problem: Phrase | None = None
+        self.problem: Text | None = None
 
     def status(self, root: Path, relevant: Mapping[str, Any]) -> TrustStatus:
         """The status of `root` with its current settings (`Loaded.relevant`)."""
@@ -132,7 +135,7 @@ class TrustStore:
         except ConfigError as error:
             self.problem = error.phrase
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            self.problem = Phrase("config.corrupt_store", file=str(self.path), why=reason(error))
+            self.problem = Text("config.corrupt_store", file=str(self.path), why=reason(error))
         return _TrustFile()
 
     def _change(self, root: str, change: Callable[[TrustedDirectory], TrustedDirectory | None]) -> None:
@@ -159,18 +162,16 @@ def load_with_trust(
     environ: Mapping[str, str],
     flags: Mapping[str, Any],
     config_file: Path | None,
-    gives: PresetGives,
+    preset_table: PresetTable,
 ) -> tuple[Loaded, TrustStatus]:
     """The configuration as far as this directory is trusted, and its status (`trusted` also where nothing
     needs trust). Raises only `ConfigError`."""
-    from coder.config.load import load
-
-    loaded = load(cwd, home, environ, flags, config_file, gives, trusted=False)
+    loaded = load(cwd, home, environ, flags, config_file, preset_table, trusted=False)
     if not loaded.relevant:
         return loaded, "trusted"
     status = TrustStore(home).status(cwd, loaded.relevant)
     if status == "trusted":
-        trusted = load(cwd, home, environ, flags, config_file, gives, trusted=True)
+        trusted = load(cwd, home, environ, flags, config_file, preset_table, trusted=True)
         # TOCTOU: trust covers what was compared, not what was written since
         return (trusted, status) if trusted.relevant == loaded.relevant else (loaded, "changed")
     return loaded, status
@@ -218,8 +219,6 @@ def _mark(text: str) -> str:
 
 
 def _entry(relevant: Mapping[str, Any]) -> TrustedDirectory:
-    from datetime import UTC, datetime
-
     return TrustedDirectory(
         at=datetime.now(UTC).isoformat(timespec="seconds"),
         settings=_digests(relevant),

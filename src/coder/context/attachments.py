@@ -19,20 +19,20 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from coder.config import shown
-from coder.fs.safe_open import open_file
+from coder.base.ignore import Rules, SearchRoot
+from coder.base.safe_open import open_file
+from coder.base.text import shown
 from coder.protocol.messages import IMAGE_SUFFIX, Image
-from coder.texts import Phrase
-from coder.tools.base import ClosedPlace, OutsideWorkspace, Workspace
-from coder.tools.images.formats import HEAD, media_type_of
+from coder.texts import Text
+from coder.tools.images import HEAD, Batch, Unusable, described, media_type_of, read_image
 from coder.tools.search.globs import BadGlob, matcher
-from coder.tools.search.ignore import Rules, SearchRoot
 from coder.tools.search.walk import Walk
 from coder.tools.text.file import NotText, load
+from coder.tools.tool import ClosedPlace, OutsideWorkspace, Workspace
 
 if TYPE_CHECKING:
     from coder.policy.workspace import DirectoryWorkspace
-    from coder.tools.images.fit import Batch
+    from coder.tools.images import Batch
 
 # About 12,000 tokens for one file and 48,000 for all; larger files are read in parts with a tool.
 MAX_FILE_BYTES = 48_000
@@ -59,7 +59,7 @@ class _Taken(msgspec.Struct):
     """What has been attached so far."""
 
     parts: list[str] = []
-    notes: list[Phrase] = []
+    notes: list[Text] = []
     seen: set[str] = set()
     room: int = MAX_TOTAL_BYTES
     images: Batch | None = None
@@ -69,7 +69,7 @@ class Expanded(NamedTuple):
     """A message with the contents of its paths, notes for the person, and images."""
 
     text: str
-    notes: list[Phrase]
+    notes: list[Text]
     images: list[Image]
 
 
@@ -156,7 +156,7 @@ def _attach(name: str, workspace: DirectoryWorkspace, taken: _Taken, *, anywhere
         try:
             path = workspace.resolve(candidate)
         except ClosedPlace:
-            taken.notes.append(Phrase("attach.closed", name=candidate))
+            taken.notes.append(Text("attach.closed", name=candidate))
             return
         except OutsideWorkspace:
             if anywhere and _attach_from_outside(candidate, workspace, taken):
@@ -170,12 +170,12 @@ def _attach(name: str, workspace: DirectoryWorkspace, taken: _Taken, *, anywhere
             _attach_named_file(candidate, path, workspace, taken)
             return
     if outside:
-        taken.notes.append(Phrase("attach.outside", name=outside))
+        taken.notes.append(Text("attach.outside", name=outside))
     elif any(char in name for char in "*?[{"):
         _attach_glob(_WIDE.split(name, maxsplit=1)[0].rstrip(",;:!"), workspace, taken)
     else:
         *_, shortest = _readings(name)
-        taken.notes.append(Phrase("attach.missing", name=shortest))
+        taken.notes.append(Text("attach.missing", name=shortest))
 
 
 def _attach_from_outside(name: str, workspace: DirectoryWorkspace, taken: _Taken) -> bool:
@@ -191,11 +191,11 @@ def _attach_from_outside(name: str, workspace: DirectoryWorkspace, taken: _Taken
                 taken.seen.add(shown_as)
                 _attach_image(shown_as, head, file, taken)
     except ClosedPlace:
-        taken.notes.append(Phrase("attach.closed", name=name))
+        taken.notes.append(Text("attach.closed", name=name))
     except (OutsideWorkspace, FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return False
     except OSError as error:
-        taken.notes.append(Phrase("attach.unreadable", name=name, why=error.strerror or str(error)))
+        taken.notes.append(Text("attach.unreadable", name=name, why=error.strerror or str(error)))
     return True
 
 
@@ -211,7 +211,7 @@ def _readings(name: str) -> Iterator[str]:
 
 def _attach_directory(name: str, path: Path, workspace: Workspace, taken: _Taken) -> None:
     if _ignored(path, workspace.root, is_directory=True):
-        taken.notes.append(Phrase("attach.ignored", name=name))
+        taken.notes.append(Text("attach.ignored", name=name))
     else:
         # Pictures of a whole directory would be sent unasked.
         _attach_many(name, _files(workspace, path, taken), workspace, taken, images=False)
@@ -219,7 +219,7 @@ def _attach_directory(name: str, path: Path, workspace: Workspace, taken: _Taken
 
 def _attach_named_file(name: str, path: Path, workspace: Workspace, taken: _Taken) -> None:
     if _ignored(path, workspace.root):
-        taken.notes.append(Phrase("attach.ignored", name=name))
+        taken.notes.append(Text("attach.ignored", name=name))
     else:
         _attach_file(path, workspace, taken)
 
@@ -228,7 +228,7 @@ def _attach_glob(pattern: str, workspace: Workspace, taken: _Taken) -> None:
     try:
         fits = matcher(pattern)
     except BadGlob:
-        taken.notes.append(Phrase("attach.missing", name=pattern))
+        taken.notes.append(Text("attach.missing", name=pattern))
         return
     base = len(os.fspath(workspace.root).rstrip("/")) + 1
     found = (path for path in _files(workspace, workspace.root, taken) if fits(os.fspath(path)[base:]))
@@ -246,9 +246,9 @@ def _attach_many(
         else:
             _attach_file(path, workspace, taken, images=images)
     if not count:
-        taken.notes.append(Phrase("attach.nothing", name=name))
+        taken.notes.append(Text("attach.nothing", name=name))
     elif left_out:
-        taken.notes.append(Phrase("attach.left_out", name=name, n=left_out))
+        taken.notes.append(Text("attach.left_out", name=name, n=left_out))
         taken.parts.append(f"[{left_out} more files of {name} are not shown; read or search those you need]")
 
 
@@ -265,20 +265,20 @@ def _attach_file(path: Path, workspace: Workspace, taken: _Taken, *, images: boo
                 _attach_image(name, head, file, taken)
                 return
             if limit <= 0:
-                taken.notes.append(Phrase("attach.full", name=name))
+                taken.notes.append(Text("attach.full", name=name))
                 return
             data = head + file.read(max(0, limit + 1 - len(head)))
         # Cut between lines: a split character would look like another encoding.
         cut = len(data) > limit
         content = load(data[:limit].rpartition(b"\n")[0] or data[:limit] if cut else data).text
     except OSError as error:
-        taken.notes.append(Phrase("attach.unreadable", name=name, why=error.strerror or str(error)))
+        taken.notes.append(Text("attach.unreadable", name=name, why=error.strerror or str(error)))
         return
     except NotText:
-        taken.notes.append(Phrase("attach.binary", name=name))
+        taken.notes.append(Text("attach.binary", name=name))
         return
     if cut:
-        taken.notes.append(Phrase("attach.cut", name=name, limit=f"{limit:,}"))
+        taken.notes.append(Text("attach.cut", name=name, limit=f"{limit:,}"))
     taken.room -= min(len(data), limit)
     end = "\n[the file goes on; read the rest with the read tool]" if cut else ""
     # Escaped: neither name nor content can close the block.
@@ -297,8 +297,6 @@ def _opened(path: Path) -> BinaryIO:
 
 
 def _attach_image(name: str, head: bytes, file: BinaryIO, taken: _Taken) -> None:
-    from coder.tools.images.fit import Batch, Unusable, described, read_image
-
     taken.images = taken.images or Batch()
     try:
         image = taken.images.add(name, lambda: read_image(name, head, file))
@@ -315,7 +313,7 @@ def _in_quotes(name: str) -> str:
 def _files(workspace: Workspace, directory: Path, taken: _Taken) -> Iterator[Path]:
     """Files below a directory that are neither ignored nor closed, sorted by path."""
     place = SearchRoot(workspace.root, directory, workspace.closed)
-    taken.notes += [Phrase("attach.closed", name=workspace.show(Path(path))) for path in place.withheld]
+    taken.notes += [Text("attach.closed", name=workspace.show(Path(path))) for path in place.withheld]
     return map(Path, Walk(place.root, directory, _WALK_SECONDS, place.closed).files())
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from coder.process.output import both_ends
+from coder.base.process.output import both_ends
 from coder.protocol.messages import INSTRUCTIONS, Message, head_length
 
 # A summary request must itself fit: items of the transcript are cut to this many characters, an earlier
@@ -37,7 +37,7 @@ Keep names, paths, numbers and error messages exact. No preamble."""
 SUMMARY_HEAD = "Summary of the conversation so far (older messages were compacted):\n\n"
 NO_SUMMARY = "(no summary could be made; what follows was kept by the engine itself)"
 # Parts of a summary message written by the engine, in order.
-_OWN = ("memory", "request", "ledger", "note")
+_OWN = ("memory", "request", "action_log", "note")
 _LEFT_OUT = "\n\n[… middle left out …]\n\n"
 
 
@@ -151,7 +151,7 @@ def _lines(messages: Sequence[Message]) -> str:
             continue
         name = f"tool {message.name}" if message.role == "tool" else message.role
         if message.content.startswith(SUMMARY_HEAD):
-            lines.append(_up_to(message.content, ("ledger", "note")))
+            lines.append(_up_to(message.content, ("action_log", "note")))
         elif message.content:
             lines.append(f"[{name}]\n{_shortened(message.content)}")
         lines += [

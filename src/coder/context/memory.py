@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from coder.fs.atomic import ChangedMeanwhile, exchange_file
-from coder.fs.private import locked_by_directory
-from coder.fs.safe_open import open_file, real_path
-from coder.texts import Phrase
+from coder.base.files import ChangedMeanwhile, exchange_file, locked_by_directory
+from coder.base.safe_open import open_file, real_path
+from coder.policy.secrets.formats import secret_in
+from coder.texts import Text
 from coder.tools.save_memory import NotSaved, Saved, Scope
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class _Unusable(NotSaved):
     """The file exists, but cannot be read or appended to."""
 
     def __init__(self, key: str, path: Path, **values: object) -> None:
-        super().__init__(Phrase(key, path=path, **values))
+        super().__init__(Text(key, path=path, **values))
 
 
 class Fact(msgspec.Struct, frozen=True):
@@ -136,9 +136,9 @@ class Memory:
             _make(Change(target, held, kept.encode("utf-8", "surrogateescape")))
         return fact
 
-    def faults(self) -> list[Phrase]:
+    def faults(self) -> list[Text]:
         """Why an existing file is not in the context."""
-        found: list[Phrase] = []
+        found: list[Text] = []
         for scope in SCOPES:
             try:
                 self._read(scope)
@@ -146,7 +146,7 @@ class Memory:
                 found.append(fault.phrase)
             except OSError as error:
                 why = (error.strerror or str(error)).lower()
-                found.append(Phrase("context.file.unreadable", path=self._paths[scope], why=why))
+                found.append(Text("context.file.unreadable", path=self._paths[scope], why=why))
         return found
 
     def _read_or_empty(self, scope: Scope) -> str:
@@ -163,17 +163,17 @@ class Memory:
             with locked_by_directory(self._target(scope), make=True):
                 yield
         except ChangedMeanwhile:
-            raise NotSaved(Phrase("tool.changed_since", path=self._paths[scope])) from None
+            raise NotSaved(Text("tool.changed_since", path=self._paths[scope])) from None
         except OSError as error:
             why = (error.strerror or str(error)).lower()
-            raise NotSaved(Phrase("context.memory.unwritable", path=self._paths[scope], why=why)) from error
+            raise NotSaved(Text("context.memory.unwritable", path=self._paths[scope], why=why)) from error
 
     def _target(self, scope: Scope) -> Path:
         """The resolved file. A symlink that a project ships is never written through."""
         path, bound = self._paths[scope], self._bounds[scope]
         target = Path(real_path(path))
         if bound is not None and (not target.is_relative_to(bound) or path.is_symlink()):
-            raise NotSaved(Phrase("context.memory.link", path=path), refused=True)
+            raise NotSaved(Text("context.memory.link", path=path), refused=True)
         return target
 
     def _read(self, scope: Scope) -> str:
@@ -212,17 +212,15 @@ def note_of(saved: Saved) -> str:
 
 def _checked(fact: str) -> str:
     """The fact on one line. Raises `NotSaved`."""
-    from coder.policy.secrets.formats import secret_in
-
     words = "".join(c if c.isprintable() else " " for c in fact)
     line = " ".join(words.split())
     text = line.lstrip("-*+#> ").strip()
     if not text:
-        raise NotSaved(Phrase("context.memory.empty"))
+        raise NotSaved(Text("context.memory.empty"))
     if len(text) > MAX_FACT:
-        raise NotSaved(Phrase("context.memory.long", length=len(text), limit=MAX_FACT))
+        raise NotSaved(Text("context.memory.long", length=len(text), limit=MAX_FACT))
     if secret_in(line):
-        raise NotSaved(Phrase("context.memory.secret"), refused=True)
+        raise NotSaved(Text("context.memory.secret"), refused=True)
     return text
 
 

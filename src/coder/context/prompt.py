@@ -16,9 +16,9 @@ from pathlib import Path
 
 import msgspec
 
-from coder.config import shown
-from coder.fs.safe_open import open_beneath, repository_chain
-from coder.texts import Phrase
+from coder.base.safe_open import open_beneath, repository_chain
+from coder.base.text import shown
+from coder.texts import Text
 
 # Sent with every request: 32 KB are about 8,000 tokens.
 MAX_INSTRUCTIONS = 32_768
@@ -148,14 +148,14 @@ class Instructions(msgspec.Struct, frozen=True):
     """Instructions of person and project, and which files were skipped or truncated."""
 
     text: str
-    faults: list[Phrase]
+    faults: list[Text]
 
 
 def read_instructions(workspace: Path, home: Path) -> Instructions:
     """The `AGENTS.md` of the person's home and of each directory from the repository's root to the
     workspace."""
     found: dict[Path, str] = {}
-    faults: list[Phrase] = []
+    faults: list[Text] = []
     room = MAX_INSTRUCTIONS
     chain = repository_chain(workspace)[::-1]
     bound = Path(os.path.realpath(chain[0]))
@@ -181,7 +181,7 @@ def project_instructions(workspace: Path, home: Path) -> str:
     return read_instructions(workspace, home).text
 
 
-def first_bytes(path: Path, inside: Path | None, room: int) -> tuple[bytes, Phrase | None]:
+def first_bytes(path: Path, inside: Path | None, room: int) -> tuple[bytes, Text | None]:
     """At most `room` bytes of a text file, cut between lines, and why it is truncated."""
     try:
         descriptor = open_beneath(path, inside)
@@ -189,20 +189,20 @@ def first_bytes(path: Path, inside: Path | None, room: int) -> tuple[bytes, Phra
         return b"", None
     except OSError as error:
         if error.errno == errno.EPERM and path.is_symlink():
-            return b"", Phrase("context.file.link", path=path)
-        return b"", Phrase("context.file.unreadable", path=path, why=(error.strerror or str(error)).lower())
+            return b"", Text("context.file.link", path=path)
+        return b"", Text("context.file.unreadable", path=path, why=(error.strerror or str(error)).lower())
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return b"", Phrase("context.file.irregular", path=path)
+            return b"", Text("context.file.irregular", path=path)
         data = os.read(descriptor, max(0, room) + 1)
     except OSError as error:
-        return b"", Phrase("context.file.unreadable", path=path, why=(error.strerror or str(error)).lower())
+        return b"", Text("context.file.unreadable", path=path, why=(error.strerror or str(error)).lower())
     finally:
         os.close(descriptor)
     if b"\0" in data:
-        return b"", Phrase("context.file.binary", path=path)
+        return b"", Text("context.file.binary", path=path)
     if len(data) <= room:
         return data, None
     if room <= 0:
-        return b"", Phrase("context.file.full", path=path, limit=MAX_INSTRUCTIONS)
-    return data[:room].rpartition(b"\n")[0] or data[:room], Phrase("context.file.cut", path=path, limit=room)
+        return b"", Text("context.file.full", path=path, limit=MAX_INSTRUCTIONS)
+    return data[:room].rpartition(b"\n")[0] or data[:room], Text("context.file.cut", path=path, limit=room)

@@ -13,29 +13,30 @@ import msgspec
 
 from coder.config.models import tokenizer_of, window_for
 from coder.config.schema import Config, OperatingMode, Preset, SandboxBackend
+from coder.context.conversation import TokenCounter
 from coder.context.memory import Memory
-from coder.context.skills import Skills
-from coder.context.tokens import TokenCounter
-from coder.model.base import ChatModel
+from coder.extend.skills import Skills
+from coder.history.sinks import HistorySink
+from coder.history.store import SessionStore
+from coder.models.make import OtherProviders
+from coder.models.model import ChatModel
 from coder.policy.workspace import DirectoryWorkspace
 from coder.protocol.events import AnyEvent
 from coder.protocol.messages import ToolSpec
 from coder.protocol.ops import ApprovalReply
-from coder.record.sinks import HistorySink
-from coder.record.store import SessionStore
-from coder.texts import Phrase
-from coder.tools.base import Tool
+from coder.texts import Text
+from coder.tools.tool import Tool
 
 if TYPE_CHECKING:
-    from coder.context.ide.client import IdeClient
+    from coder.addons.ide.ide_client import IdeClient
     from coder.engine.git_state import GitState
     from coder.engine.session import Session
     from coder.engine.setup import Plugin
-    from coder.hooks.hooks import Hooks
-    from coder.lookback.projects import Project
-    from coder.mcp.servers import Servers
-    from coder.model.others import OtherProviders, ProviderChoice
-    from coder.policy.sandbox.ladder import SandboxLevel
+    from coder.extend.hooks import Hooks
+    from coder.extend.mcp.servers import Servers
+    from coder.history.search.projects import Project
+    from coder.models.make import OtherProviders, ProviderChoice
+    from coder.policy.sandbox.backends import SandboxLevel
 
 
 class AllowedCommands(Protocol):
@@ -48,7 +49,7 @@ class AllowedCommands(Protocol):
     def revoke(self, name: str) -> bool: ...
 
     @property
-    def problem(self) -> Phrase | None: ...
+    def problem(self) -> Text | None: ...
 
 
 class PromptLimits(msgspec.Struct, frozen=True):
@@ -90,7 +91,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def project(self) -> Project:
-        from coder.lookback.projects import Project
+        from coder.history.search.projects import Project
 
         return Project(str(self.workspace.root), str(self.store.history))
 
@@ -145,7 +146,7 @@ class SandboxProbe:
         place = self._place
         path = place.environment.get("PATH")
         known = await asyncio.to_thread(kept, place.home, path, place.workspace.root, self._backend)
-        if known is not None and known.rung == "none":
+        if known is not None and known.backend == "none":
             await self.find()
 
 
@@ -195,7 +196,7 @@ class Agent:
         self.hooks = connected.hooks
         self.sandbox = sandbox
         self.plugins: list[Plugin] | None = None  # of installed packages, once they were looked for
-        self.told_of_servers: dict[str, Phrase] = {}  # last notice about each
+        self.told_of_servers: dict[str, Text] = {}  # last notice about each
         self.parent: Agent | None = None  # of a subagent
         self.explores = False  # a subagent that only looks
         self._mode = mode
@@ -214,8 +215,6 @@ class Agent:
         """The providers that `/model` chooses from. Made for its first use, and in front of the model from
         then on."""
         if self._others is None and self._providers is not None:
-            from coder.model.others import OtherProviders
-
             self._others = self.model = OtherProviders(self.model, *self._providers)
         return self._others
 

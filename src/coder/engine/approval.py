@@ -1,39 +1,46 @@
-"""The policy's ruling on a call, and the single approval request for it."""
+"""The policy's decision on a call, and the single approval request for it."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import replace
 
+from coder.base.process.git import read_only_environment
+from coder.base.text import one_line, quoted_name
 from coder.config import ConfigError
 from coder.config.schema import OperatingMode, Preset
 from coder.engine.session import Session
-from coder.policy.decide import decide, preset_gives
-from coder.policy.shell.verdict import Ruling, ShellVerdict
+from coder.engine.verify.choice import refused
+from coder.policy.decide import decide, preset_table
+from coder.policy.programs.effects import base_name
+from coder.policy.shell.verdict import PolicyDecision, Segment, ShellVerdict
+from coder.policy.verification import is_verification
+from coder.policy.workspace import state_directory, temporary_directory
 from coder.protocol import entries
 from coder.protocol.events import ApprovalRequested, ApprovalResolved, Notice
 from coder.protocol.messages import ToolCall, tool_call
 from coder.protocol.ops import ApprovalReply
-from coder.texts import Joined, Phrase, Said, one_line, quoted_name
-from coder.tools.base import Approved, Preview, Tool, ToolResult, Unapproved, denied, failed, is_mcp
+from coder.texts import AnyText, JoinedText, Text
 from coder.tools.patch import Patch
 from coder.tools.text.hunks import diff_of, hunks_of, renumbered
+from coder.tools.tool import Approved, Preview, Tool, ToolResult, Unapproved, denied, failed, is_mcp
 
 if TYPE_CHECKING:
-    from coder.mcp.tools import McpTool
+    from coder.extend.mcp.mcp_tools import McpTool
     from coder.policy.sandbox.grants import Seen
+
 
 _SETTING = frozenset(
     {"config", "remote", "branch", "push", "pull", "fetch", "checkout", "switch", "submodule"}
 )
 _ALLOWING = ("yes", "always")
-NO_SANDBOX = Phrase("policy.no_sandbox")
+NO_SANDBOX = Text("policy.no_sandbox")
 # Names of files that agents obey: a line with one is parsed in yolo too.
 _STEERING = re.compile(
     r"\.coder|\.claude|\.codex|\.mcp\.json|\.worktreeinclude|(?:AGENTS|CLAUDE|GEMINI)\.md", re.I
@@ -51,13 +58,13 @@ _FLAGS: tuple[tuple[str, OperatingMode | None, Preset | None], ...] = (
 )
 
 
-def ruling_of(
+def decide_call(
     session: Session,
     tool: Tool,
     args: Mapping[str, Any],
     mode: OperatingMode | None = None,
     preset: Preset | None = None,
-) -> Ruling:
+) -> PolicyDecision:
     """Policy and risk together; parses the shell line only where it matters. `mode`, `preset`: instead of the
     session's."""
     agent = session.agent
@@ -65,13 +72,13 @@ def ruling_of(
     name = tool.spec.name
     shell, line = None, tool.command(args) if tool.kind == "runs" else ""
     if tool.kind == "runs" and (mode != "yolo" or leaves_sandbox(session, args)):
-        session.judged = None  # invalidate: the workspace may have changed
+        session.commands.judged = None  # invalidate: the workspace may have changed
         shell = verdict_on(session, line)
     if shell is not None and leaves_sandbox(session, args):
         return _outside_ruling(session, line, str(args.get("reason") or ""), mode)
     permission = agent.config.permission
     remote = _remote(tool)
-    ruling = decide(
+    decided = decide(
         name,
         preset,
         mode,
@@ -85,27 +92,27 @@ def ruling_of(
         verifying=shell is not None and _may_verify(session, line),
         confined=agent.runs_anything_in_plan,
     )
-    if ruling.decision == "ask" and tool.kind == "runs" and args.get("background"):
-        return msgspec.structs.replace(ruling, reasons=[*ruling.reasons, Phrase("policy.background")])
-    if ruling.decision == "allow" and preset != "yolo" and remote is not None and remote.changed:
-        return Ruling("ask", [Phrase("policy.redefined")])
-    if ruling.decision == "allow" and line and "yolo" in (mode, preset):
-        return _yolo_ruling(session, line) or ruling
-    return ruling
+    if decided.decision == "ask" and tool.kind == "runs" and args.get("background"):
+        return msgspec.structs.replace(decided, reasons=[*decided.reasons, Text("policy.background")])
+    if decided.decision == "allow" and preset != "yolo" and remote is not None and remote.changed:
+        return PolicyDecision("ask", [Text("policy.redefined")])
+    if decided.decision == "allow" and line and "yolo" in (mode, preset):
+        return _yolo_ruling(session, line) or decided
+    return decided
 
 
-def _yolo_ruling(session: Session, line: str) -> Ruling | None:
+def _yolo_ruling(session: Session, line: str) -> PolicyDecision | None:
     """What yolo asks about all the same: the first command where nothing holds it, and writing files that
     agents obey."""
     agent = session.agent
     level = agent.sandbox.level
     wanted = agent.config.sandbox.mode == "auto" and not agent.sandbox.confirmed
-    if wanted and level is not None and level.rung == "none":
-        return Ruling("ask", [NO_SANDBOX])
+    if wanted and level is not None and level.backend == "none":
+        return PolicyDecision("ask", [NO_SANDBOX])
     if _STEERING.search(line):
-        session.judged = None
+        session.commands.judged = None
         risks = [risk for risk in verdict_on(session, line).risks if risk.key == "policy.risk.steering"]
-        return Ruling("ask", risks) if risks else None
+        return PolicyDecision("ask", risks) if risks else None
     return None
 
 
@@ -114,23 +121,25 @@ def leaves_sandbox(session: Session, args: Mapping[str, Any]) -> bool:
     return args.get("sandbox") == "off" and session.agent.config.sandbox.mode != "off"
 
 
-def _outside_ruling(session: Session, line: str, why: str, mode: OperatingMode) -> Ruling:
+def _outside_ruling(session: Session, line: str, why: str, mode: OperatingMode) -> PolicyDecision:
     """Leaving the sandbox is a person's decision in every mode; they may allow a line for good."""
     agent = session.agent
     remembered = f"{OUTSIDE}{line}"
     verdict = verdict_on(session, line)
-    if preset_gives(agent.preset, "bash") == "deny" or agent.config.permission.tools.get("bash") == "deny":
+    if preset_table(agent.preset, "bash") == "deny" or agent.config.permission.tools.get("bash") == "deny":
         return decide("bash", agent.preset, mode, overrides=agent.config.permission.tools)
     if mode == "plan":
-        return Ruling("deny", [Phrase("policy.outside.plan")])
+        return PolicyDecision("deny", [Text("policy.outside.plan")])
     if agent.parent is not None or not agent.front.can_ask:
-        return Ruling("deny", [Phrase("policy.outside.nobody")])
+        return PolicyDecision("deny", [Text("policy.outside.nobody")])
     if verdict.inside and session.jobs.running:
-        return Ruling("deny", [Phrase("policy.outside.jobs")])  # a link of theirs would lead it anywhere
+        return PolicyDecision(
+            "deny", [Text("policy.outside.jobs")]
+        )  # a link of theirs would lead it anywhere
     if remembered in agent.place.allowed.names():
-        return Ruling("allow", [Phrase("policy.always")])
-    reasons = [Phrase("policy.outside", reason=why), *verdict.risks]
-    return Ruling("ask", reasons, can_always=True, always_names=[remembered])
+        return PolicyDecision("allow", [Text("policy.always")])
+    reasons = [Text("policy.outside", reason=why), *verdict.risks]
+    return PolicyDecision("ask", reasons, can_always=True, always_names=[remembered])
 
 
 def require_same_line(session: Session, tool: Tool, args: Mapping[str, Any]) -> None:
@@ -142,13 +151,13 @@ def require_same_line(session: Session, tool: Tool, args: Mapping[str, Any]) -> 
     if before is None or (session.agent.mode == "yolo" and not leaves_sandbox(session, args)):
         return
     line = tool.command(args)
-    session.judged = None
+    session.commands.judged = None
     now = verdict_on(session, line)
     if now != before:
         paths = {write.path for write in now.outside} | now.inside
         paths -= {write.path for write in before.outside} | before.inside
         shown = ", ".join(map(quoted_name, sorted(paths))) or one_line(line, _MOST_OF_LINE)
-        raise Unapproved(Phrase("approval.changed_since", paths=shown))
+        raise Unapproved(Text("approval.changed_since", paths=shown))
 
 
 def _unreachable(session: Session, line: str) -> ToolResult | None:
@@ -160,14 +169,13 @@ def _unreachable(session: Session, line: str) -> ToolResult | None:
         verdict is None
         or not verdict.outside
         or level is None
-        or level.rung == "none"
+        or level.backend == "none"
         or agent.config.sandbox.mode == "off"
     ):
         return None
     from coder.policy.sandbox.grants import why_not
-    from coder.policy.scratch import state_directory
 
-    place, mounts = agent.place, level.rung == "bwrap"
+    place, mounts = agent.place, level.backend == "bwrap"
     state = state_directory(place.home) if mounts else None
     reason = why_not(verdict, str(agent.root), str(place.home), place.environment, mounts=mounts, state=state)
     return failed(f"{reason} {LEAVE}", reason) if reason is not None else None
@@ -184,9 +192,6 @@ def _seen(verdict: ShellVerdict | None) -> Seen | None:
 
 def _may_verify(session: Session, line: str) -> bool:
     """A verification command, unless the person forbade running anything."""
-    from coder.engine.verify.words import refused
-    from coder.policy.verification import is_verification
-
     agent, turn = session.agent, session.turn
     verifying = is_verification(line, agent.root, agent.config.workflow.verify_allow)
     if not verifying and not verdict_on(session, line).is_check:
@@ -197,7 +202,7 @@ def _may_verify(session: Session, line: str) -> bool:
 def _remote(tool: Tool) -> McpTool | None:
     if not is_mcp(tool.spec.name):
         return None
-    from coder.mcp.tools import McpTool
+    from coder.extend.mcp.mcp_tools import McpTool
 
     return tool if isinstance(tool, McpTool) else None
 
@@ -219,23 +224,21 @@ def sets_git(session: Session, line: str) -> bool:
 def verdict_on(session: Session, line: str) -> ShellVerdict:
     """Verdict on a shell line, cached per call since it queries git. A line that failed in the read-only
     sandbox counts as writing when repeated, so that the model can have it approved."""
-    if session.judged is not None and session.judged[0] == line:
-        return session.judged[1]
+    if session.commands.judged is not None and session.commands.judged[0] == line:
+        return session.commands.judged[1]
     from coder.policy.shell.judge import judge
 
     agent = session.agent
     found = judge(line, agent.root, confined=agent.confined, home=agent.place.environment.get("HOME", ""))
-    if found.read_only and line in session.needs_writing and agent.mode != "plan":
+    if found.read_only and line in session.commands.needs_writing and agent.mode != "plan":
         found = msgspec.structs.replace(found, read_only=False)
-    session.judged = line, found
+    session.commands.judged = line, found
     return found
 
 
 def environment_for(session: Session, line: str) -> Mapping[str, str] | None:
     """Environment of a read-only line, which disables programs that a repository's settings name. None where
     it is not known to be read-only any more."""
-    from coder.process.git import read_only_environment
-
     verdict = verdict_on(session, line)
     if not verdict.read_only:
         return None
@@ -248,7 +251,7 @@ async def ask_person(
     call: ToolCall,
     tool: Tool,
     args: Mapping[str, Any],
-    ruling: Ruling,
+    decided: PolicyDecision,
 ) -> ToolResult | None:
     """None where the call may run, as `context.approved` says; else its result: the refusal, or what the
     person took of a change. Raises `Unapproved` if the files of an amended change are not as they were shown.
@@ -259,15 +262,15 @@ async def ask_person(
     approval = agent.config.approval
     preview = tool.preview(args, session.context)
     steering = _steering(tool, preview, session)
-    if steering is not None and steering not in ruling.reasons:
-        ruling = replace(ruling, reasons=[*ruling.reasons, steering])
+    if steering is not None and steering not in decided.reasons:
+        decided = replace(decided, reasons=[*decided.reasons, steering])
     redact = session.redactor.redact
     asked = entries.Approval(
         approval_id=os.urandom(4).hex(),
         call_id=call.id,
         tool=call.name,
         subject=redact(preview.subject),
-        reasons=session.redactor.redact_all(ruling.english),
+        reasons=session.redactor.redact_all(decided.english),
     )
     leaves = tool.kind == "runs" and leaves_sandbox(session, args)
     if tool.kind == "runs" and not leaves and (unreachable := _unreachable(session, tool.command(args))):
@@ -278,26 +281,25 @@ async def ask_person(
         return None
     if not agent.front.can_ask:
         session.log.append(replace(asked, answer="no", because="no terminal"))
-        flag = _flag_that_helps(session, tool, args) if steering is None else Phrase("approval.setting")
-        from coder.engine.denials import advice
+        flag = _flag_that_helps(session, tool, args) if steering is None else Text("approval.setting")
 
-        return _nobody_to_ask(session, call, flag, ruling, advice(session, tool, args))
+        return _nobody_to_ask(session, call, flag, decided, advice(session, tool, args))
     if preview.fault is not None:  # do not ask about what cannot work
         return preview.fault
     session.log.append(asked)
-    session.told_jobs_uncovered |= any(reason.key == "policy.background" for reason in ruling.reasons)
+    session.reminders.jobs_uncovered |= any(reason.key == "policy.background" for reason in decided.reasons)
     # In yolo mode a line is judged only where that decides.
-    judged = session.judged if tool.kind == "runs" else None
+    judged = session.commands.judged if tool.kind == "runs" else None
     verdict = judged[1] if judged is not None and judged[0] == tool.command(args) else None
     seen = _seen(verdict)
-    reply = await _reply(session, call, ruling, asked.approval_id, preview)
-    if reply.answer == "always" and ruling.can_always:
-        _remember(session, ruling.always_names)
+    reply = await _reply(session, call, decided, asked.approval_id, preview)
+    if reply.answer == "always" and decided.can_always:
+        _remember(session, decided.always_names)
     session.log.append(replace(asked, answer=reply.answer, reason=redact(reply.reason)))
     if reply.answer != "no":
         if remote := _remote(tool):
             remote.accept()
-        agent.sandbox.confirmed |= NO_SANDBOX in ruling.reasons
+        agent.sandbox.confirmed |= NO_SANDBOX in decided.reasons
         session.context.approved = Approved(
             preview.changes, bool(reply.amended), person=True, verdict=verdict, seen=seen
         )
@@ -306,10 +308,10 @@ async def ask_person(
         return await _apply_amended(session, tool, preview, reply)
     # A reason is the person's next word: the model is to act on it, not to give the matter up.
     reason = f": {reply.reason}\nGo on as the person says here." if reply.reason else ""
-    return denied(f"the person refused this call{reason}", summary=Phrase("approval.refused"))
+    return denied(f"the person refused this call{reason}", summary=Text("approval.refused"))
 
 
-def _steering(tool: Tool, preview: Preview, session: Session) -> Phrase | None:
+def _steering(tool: Tool, preview: Preview, session: Session) -> Text | None:
     """Why this change is always asked about, if it is. Memory has its own row in the presets."""
     if not preview.changes or not tool.edits_files():
         return None
@@ -318,15 +320,15 @@ def _steering(tool: Tool, preview: Preview, session: Session) -> Phrase | None:
     return steering_reason(preview.changes, session.context)
 
 
-async def ask_to_go_on(session: Session, question: Sequence[Phrase], *, can_always: bool = True) -> str:
+async def ask_to_go_on(session: Session, question: Sequence[Text], *, can_always: bool = True) -> str:
     """Ask about the turn, not a call; `always` means: do not ask again."""
-    shown = Joined(question)
+    shown = JoinedText(question)
     subject = session.redactor.redact(str(shown))
     asked = entries.Approval(approval_id=os.urandom(4).hex(), tool="turn", subject=subject, reasons=[])
-    ruling = Ruling("ask", [], can_always=can_always)
+    decided = PolicyDecision("ask", [], can_always=can_always)
     call = tool_call("", "turn", "{}")
     session.log.append(asked)
-    reply = await _reply(session, call, ruling, asked.approval_id, Preview(""), shown)
+    reply = await _reply(session, call, decided, asked.approval_id, Preview(""), shown)
     session.log.append(replace(asked, answer=reply.answer))
     return reply.answer
 
@@ -337,12 +339,12 @@ _LONGEST_LINE = 300  # characters of a command, which was shown when it was appr
 async def ask_about_host(session: Session, call_id: str, line: str, host: str, remembered: str) -> str:
     """A person's decision on a host that a running command wants to reach: empty, or why not."""
     redact = session.redactor.redact
-    reasons = [Phrase("approval.host", command=one_line(line, _LONGEST_LINE))]
+    reasons = [Text("approval.host", command=one_line(line, _LONGEST_LINE))]
     told = [redact(str(reason)) for reason in reasons]
-    ruling = Ruling("ask", reasons, can_always=True, always_names=[remembered])
+    decided = PolicyDecision("ask", reasons, can_always=True, always_names=[remembered])
     asked = entries.Approval(approval_id=os.urandom(4).hex(), tool="network", subject=host, reasons=told)
     call = tool_call(call_id, "network", "{}")
-    reply = await _reply(session, call, ruling, asked.approval_id, Preview(host, "text"))
+    reply = await _reply(session, call, decided, asked.approval_id, Preview(host, "text"))
     if reply.answer == "always":
         _remember(session, [remembered])
     # Recorded when it is answered: a question that is open when coder ends is not asked again, as the command
@@ -360,14 +362,16 @@ def _remember(session: Session, names: Sequence[str]) -> None:
         session.agent.emit(Notice(error.phrase, "warning"))
 
 
-async def ask_about_diff(session: Session, name: str, diff: str, reasons: Sequence[Phrase]) -> ApprovalReply:
+async def ask_about_diff(session: Session, name: str, diff: str, reasons: Sequence[Text]) -> ApprovalReply:
     """A person's decision on changes that were made already."""
     redact = session.redactor.redact
     told = [redact(str(reason)) for reason in reasons]
     asked = entries.Approval(approval_id=os.urandom(4).hex(), tool=name, subject=redact(diff), reasons=told)
     session.log.append(asked)
     call = tool_call("", name, "{}")
-    reply = await _reply(session, call, Ruling("ask", [*reasons]), asked.approval_id, Preview(diff, "diff"))
+    reply = await _reply(
+        session, call, PolicyDecision("ask", [*reasons]), asked.approval_id, Preview(diff, "diff")
+    )
     session.log.append(replace(asked, answer=reply.answer, reason=redact(reply.reason) or None))
     return reply
 
@@ -375,10 +379,10 @@ async def ask_about_diff(session: Session, name: str, diff: str, reasons: Sequen
 async def _reply(
     session: Session,
     call: ToolCall,
-    ruling: Ruling,
+    decided: PolicyDecision,
     approval_id: str,
     preview: Preview,
-    subject: Said = "",
+    subject: AnyText = "",
 ) -> ApprovalReply:
     """The person sees what will run, secrets included: a placeholder could hide anything."""
     agent = session.agent
@@ -386,7 +390,7 @@ async def _reply(
     future: asyncio.Future[ApprovalReply] = asyncio.get_running_loop().create_future()
     agent.approvals[approval_id] = future
     if agent.hooks is not None:
-        from coder.engine.hooks import notify
+        from coder.engine.hook_points import notify
 
         notify(session, f"coder waits for an answer: {call.name} {one_line(str(subject), 200)}".strip())
     agent.emit(
@@ -396,9 +400,9 @@ async def _reply(
             tool=call.name,
             subject=subject,
             subject_kind=preview.kind,
-            reasons=[*ruling.told],
-            can_always=ruling.can_always,
-            always_names=list(ruling.always_names),
+            reasons=[*decided.told],
+            can_always=decided.can_always,
+            always_names=list(decided.always_names),
             changes=list(preview.operations),
         )
     )
@@ -414,25 +418,27 @@ async def _reply(
         agent.emit(ApprovalResolved(approval_id=approval_id, answer=answer))
 
 
-def _flag_that_helps(session: Session, tool: Tool, args: Mapping[str, Any]) -> Said:
+def _flag_that_helps(session: Session, tool: Tool, args: Mapping[str, Any]) -> AnyText:
     """A flag that would allow this call; a setting where there is none."""
     for flag, mode, preset in _FLAGS:
-        if ruling_of(session, tool, args, mode, preset).decision == "allow":
+        if decide_call(session, tool, args, mode, preset).decision == "allow":
             return flag
-    return Phrase("approval.setting")
+    return Text("approval.setting")
 
 
-def _nobody_to_ask(session: Session, call: ToolCall, flag: Said, ruling: Ruling, instead: str) -> ToolResult:
+def _nobody_to_ask(
+    session: Session, call: ToolCall, flag: AnyText, decided: PolicyDecision, instead: str
+) -> ToolResult:
     agent = session.agent
-    hint = Phrase("approval.nobody", tool=call.name, flag=flag)
+    hint = Text("approval.nobody", tool=call.name, flag=flag)
     if session.turn is None or hint not in session.turn.hints:  # once a turn
         agent.emit(Notice(hint, "warning"))
     if session.turn is not None:
         session.turn.hints.add(hint)
-    reasons = " ".join(ruling.english)
+    reasons = " ".join(decided.english)
     return denied(
         f"this needs a person's approval ({reasons}) and nobody can be asked in this run. {instead}",
-        summary=Phrase("approval.nobody_short"),
+        summary=Text("approval.nobody_short"),
     )
 
 
@@ -460,3 +466,73 @@ async def _apply_amended(session: Session, tool: Tool, preview: Preview, reply: 
         else f"The person did not take this change as it was, and theirs does not apply.\n{reply.reason}"
     )
     return replace(result, for_model=f"{result.for_model}\n\n{told}")
+
+
+_PROPOSE = "Do the rest without it, and propose it to the person in your answer."
+_LONGEST = 300  # characters of a line that is suggested
+# Tools that make the change of a shell command, and how.
+_EDIT = ("edit", "edit makes this change (replace_all: everywhere in a file)")
+_PATCH = ("patch", "patch moves and deletes files")
+_WRITE = ("write", "write makes files, with the folders above them")
+_INSTEAD = {
+    "sed": _EDIT,
+    "gsed": _EDIT,
+    "perl": _EDIT,
+    "mv": _PATCH,
+    "rm": _PATCH,
+    "git mv": _PATCH,
+    "git rm": _PATCH,
+    "tee": _WRITE,
+    "touch": _WRITE,
+    "mkdir": _WRITE,
+    "cp": _WRITE,
+}
+_WRITING = ("policy.why.writes", "policy.why.overwrites")
+
+
+def advice(session: Session, tool: Tool, args: Mapping[str, Any]) -> str:
+    """The way that works, as far as one is known, and what to do without one."""
+    ways = _ways(session, tool, args) if tool.kind == "runs" and session.agent.mode != "yolo" else ()
+    return " ".join([*dict.fromkeys(ways), _PROPOSE])
+
+
+def _ways(session: Session, tool: Tool, args: Mapping[str, Any]) -> Iterator[str]:
+    line = tool.command(args)
+    verdict = verdict_on(session, line)
+    acting = [segment for segment in verdict.segments if not segment.read_only]
+    for segment in acting:
+        name, told = _tool_for(segment)
+        if name and not verdict.outside and _allows(session, name):
+            yield f"Here {told} without approval."
+        if segment.check is not None and segment.check.doubt is not None:
+            yield from _known_words(session, tool, line, segment.check.doubt.values.get("word"))
+    if any(temporary_directory(write.path) for write in verdict.outside):
+        yield f"The scratch folder for temporary files is {session.agent.place.workspace.scratch} ($TMPDIR)."
+
+
+def _tool_for(segment: Segment) -> tuple[str, str]:
+    """The tool that makes the change of a command, and what it does."""
+    if segment.rule.key in _WRITING:
+        return _WRITE
+    first, *rest = segment.command.split() or [""]
+    name = base_name(first)
+    if name in ("sed", "gsed", "perl") and not any(re.match(r"-\w*i|--in-place", word) for word in rest):
+        return "", ""
+    return _INSTEAD.get(name) or _INSTEAD.get(" ".join([name, *rest[:1]]), ("", ""))
+
+
+def _allows(session: Session, name: str) -> bool:
+    agent = session.agent
+    decided = decide(name, agent.preset, agent.mode, overrides=agent.config.permission.tools)
+    return name in agent.tools and decided.decision == "allow"
+
+
+def _known_words(session: Session, tool: Tool, line: str, word: object) -> Iterator[str]:
+    """The check without the word that is not known, if it then runs unasked."""
+    for pattern in (rf" {re.escape(str(word))}(?!\S)", rf" -\S+ {re.escape(str(word))}(?!\S)"):
+        shorter = re.sub(pattern, "", line, count=1)
+        if shorter != line and len(shorter) <= _LONGEST:
+            decided = decide_call(session, tool, {"command": shorter})
+            if decided.decision == "allow" and decided.check:
+                yield f"`{one_line(shorter, _LONGEST)}` runs unasked."
+                return

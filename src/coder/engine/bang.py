@@ -10,8 +10,9 @@ from coder.engine.session import Session
 from coder.protocol import entries
 from coder.protocol.events import CommandDone, ToolCallChanged, ToolOutput
 from coder.protocol.messages import Message
-from coder.tools.base import ToolCancelled, ToolContext, ToolResult
 from coder.tools.bash import Bash
+from coder.tools.shell import run_on_terminal
+from coder.tools.tool import ToolCancelled, ToolContext, ToolResult
 
 EMPTY = "command mode error: empty command after '!'"
 
@@ -45,7 +46,6 @@ async def _run(session: Session, command: str, context: ToolContext, call_id: st
         return await Bash(person=True).run(
             {"command": command}, context, lambda text: emit(ToolOutput(call_id=call_id, text=text))
         )
-    from coder.tools.shell.command import run_on_terminal
 
     async with agent.terminal() as (keys, screen, typed_ahead):
         return await run_on_terminal(command, context, keys, screen, typed_ahead)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from coder.config.schema import BudgetSection, Price, price_of
-from coder.protocol.usage import Usage
+from coder.protocol.messages import Usage
 
 _MILLION = 1_000_000
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 
-from coder.model.base import CallDelta
+from coder.models.model import CallDelta
 from coder.protocol.events import CallWriting
 from coder.tools.calls.names import PARAMETERS, TOOLS, folded
 from coder.tools.registry import built_in

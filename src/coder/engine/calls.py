@@ -14,24 +14,28 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from coder.engine.approval import ask_person, known_read_only, require_same_line, ruling_of
+from coder.base.text import one_line
+from coder.engine.approval import advice, ask_person, decide_call, known_read_only, require_same_line
+from coder.engine.engine import kept_for_report
 from coder.engine.fitting import fitted
+from coder.engine.isolation import run_command, run_server_tool, start_isolated
 from coder.engine.session import Session
 from coder.engine.turn_state import Turn
-from coder.model.base import CallReady
+from coder.engine.verify.attempts import saw_command, saw_edits
+from coder.history.sinks import HistoryError
+from coder.history.turn_so_far import edits_of
+from coder.models.model import CallReady
 from coder.policy.secrets.redact import UnknownPlaceholder
-from coder.policy.shell.verdict import Ruling
+from coder.policy.shell.verdict import PolicyDecision
 from coder.protocol.events import Notice, ToolCallChanged, ToolOutput, ToolState
 from coder.protocol.messages import ToolCall, tool_call
-from coder.record.files import RecordError
-from coder.record.turn_so_far import edits_of
-from coder.texts import Fault, Joined, Phrase, one_line
-from coder.tools.base import MCP_CALL, Tool, ToolCancelled, ToolResult, Unapproved, denied, failed, is_mcp
+from coder.texts import CoderError, JoinedText, Text
 from coder.tools.calls.arguments import BadArguments, as_object, checked
 from coder.tools.registry import built_in
+from coder.tools.tool import MCP_CALL, Tool, ToolCancelled, ToolResult, Unapproved, denied, failed, is_mcp
 
 if TYPE_CHECKING:
-    from coder.engine.hooks import CallAnswer
+    from coder.engine.hook_points import CallAnswer
 
 CANCELLED = "error: cancelled by the person before it finished; what it had done by then stays done"
 NOT_RUN = "error: not run: the person cancelled before this call began"
@@ -54,7 +58,7 @@ class _Job:
         self.result: ToolResult | None = None
         self.begun = 0.0
         self.unasked = True
-        self.ruling = Ruling("deny", [])
+        self.decided = PolicyDecision("deny", [])
         self.cut = False  # interrupted before it had a result
 
     def take(self, tool: Tool, args: Mapping[str, Any]) -> None:
@@ -118,16 +122,14 @@ def _job(session: Session, ready: CallReady) -> _Job:
         raise
     except BaseException as error:
         job.result = _crashed(session, f"the call of {ready.call.name} could not be understood", error)
-    session.add_action(job.call, arguments, sent=ready.call, meant=job.args)
+    session.history.add_action(job.call, arguments, sent=ready.call, meant=job.args)
     _show(session, job, "scheduled")
     return job
 
 
 def _crashed(session: Session, what: str, error: BaseException) -> ToolResult:
     """An internal error becomes the call's result: the model continues, the person gets the details."""
-    if not isinstance(error, OSError | Fault):  # those are the world's
-        from coder.engine.crashes import kept_for_report
-
+    if not isinstance(error, OSError | CoderError):  # those are the world's
         session.agent.emit(Notice(kept_for_report(session.agent, error), "warning"))
     return failed(f"{what}: {type(error).__name__}: {error}")
 
@@ -154,7 +156,7 @@ def _meant(session: Session, name: str, arguments: Any) -> tuple[Tool, dict[str,
     agent = session.agent
     tool = agent.tools.get(name)
     if tool is not None and name == MCP_CALL:
-        from coder.mcp.deferred import CallTool, meant
+        from coder.extend.mcp.deferred import CallTool, meant
 
         try:
             if isinstance(tool, CallTool):
@@ -167,11 +169,11 @@ def _meant(session: Session, name: str, arguments: Any) -> tuple[Tool, dict[str,
             return tool, as_object(arguments)
         if tool is not None and not _is_patch(name, arguments):
             return tool, checked(arguments, tool.spec.function.parameters)
-    from coder.tools.calls.resolve import NotPlain, understood
+    from coder.tools.calls.resolve import AmbiguousCall, resolve_call
 
     try:
-        return understood(name, arguments, agent.tools, agent.root)
-    except NotPlain as error:
+        return resolve_call(name, arguments, agent.tools, agent.root)
+    except AmbiguousCall as error:
         raise _NotUnderstood(str(error)) from error
 
 
@@ -197,7 +199,7 @@ def _batch(session: Session, jobs: list[_Job]) -> list[_Job]:
 
 def _is_allowed(session: Session, tool: Tool, args: Mapping[str, Any]) -> bool:
     try:
-        return ruling_of(session, tool, args).decision == "allow"
+        return decide_call(session, tool, args).decision == "allow"
     except _ENDS:
         raise
     except BaseException:  # it comes again when the call is run, and is told then
@@ -225,7 +227,7 @@ async def _run(session: Session, turn: Turn, job: _Job) -> None:
     except _ENDS:
         raise
     except BaseException as error:  # a tool's error is reported to the model, never ends the loop
-        if isinstance(error, RecordError) and not job.begun:
+        if isinstance(error, HistoryError) and not job.begun:
             raise  # without a record nothing runs
         job.result = _crashed(session, f"the tool {job.call.name} failed", error)
 
@@ -248,9 +250,9 @@ async def _judge_and_execute(session: Session, turn: Turn, job: _Job, tool: Tool
     finally:
         session.context.approved = None
     if ran and hooked is not None:
-        from coder.engine.hooks import after_call
+        from coder.engine.hook_points import after_call
 
-        with turn.busy(Phrase("stopped.hook")):
+        with turn.busy(Text("stopped.hook")):
             job.result = await after_call(
                 session, turn, job.call.name, job.call.id, job.args, hooked.told(job.result)
             )
@@ -266,20 +268,20 @@ async def _run_as_approved(
 ) -> tuple[ToolResult, bool]:
     """Ask if the policy wants it, then run: the result, and whether it ran. If the files are not as they were
     shown, ask again."""
-    again: list[Phrase] = []
+    again: list[Text] = []
     while len(again) < _MOST_ASKED:
         session.context.approved = None
-        ruling = ruling_of(session, tool, given)
+        decided = decide_call(session, tool, given)
         if hooked is not None:
-            ruling = hooked.over(ruling)
-        if ruling.decision == "deny":
-            return _forbidden(session, tool, given, ruling), False
-        job.ruling = ruling
+            decided = hooked.over(decided)
+        if decided.decision == "deny":
+            return _forbidden(session, tool, given, decided), False
+        job.decided = decided
         try:
-            if again or ruling.decision == "ask":
-                before = ruling.reasons if ruling.decision == "ask" else []
-                ruling = msgspec.structs.replace(ruling, decision="ask", reasons=[*again[-1:], *before])
-                answer = await _asked(session, turn, job, tool, given, ruling)
+            if again or decided.decision == "ask":
+                before = decided.reasons if decided.decision == "ask" else []
+                decided = msgspec.structs.replace(decided, decision="ask", reasons=[*again[-1:], *before])
+                answer = await _asked(session, turn, job, tool, given, decided)
                 if answer is not None:  # refused, or the person took a part of the change, which is done
                     return answer, answer.ok
             return await _shown_and_executed(session, turn, job, given), True
@@ -299,27 +301,27 @@ async def _shown_and_executed(
 
 
 async def _asked(
-    session: Session, turn: Turn, job: _Job, tool: Tool, given: Mapping[str, Any], ruling: Ruling
+    session: Session, turn: Turn, job: _Job, tool: Tool, given: Mapping[str, Any], decided: PolicyDecision
 ) -> ToolResult | None:
     """None where the call may run as it is."""
-    with turn.busy(Phrase("stopped.approval", tool=job.call.name)):
-        answer = await ask_person(session, job.call, tool, given, ruling)
+    with turn.busy(Text("stopped.approval", tool=job.call.name)):
+        answer = await ask_person(session, job.call, tool, given, decided)
         job.unasked = False
-        ruling = ruling_of(session, tool, given)  # TOCTOU: the mode may have changed to plan meanwhile
+        decided = decide_call(session, tool, given)  # TOCTOU: the mode may have changed to plan meanwhile
     if answer is None and tool.kind == "runs":
         require_same_line(session, tool, given)
-    late = answer is None and ruling.decision == "deny"
-    return _forbidden(session, tool, given, ruling) if late else answer
+    late = answer is None and decided.decision == "deny"
+    return _forbidden(session, tool, given, decided) if late else answer
 
 
 async def _ask_hooks(session: Session, turn: Turn, job: _Job) -> CallAnswer:
     """May refuse the call, or change its arguments: those are judged like any others."""
-    from coder.engine.hooks import before_call
+    from coder.engine.hook_points import before_call
 
-    with turn.busy(Phrase("stopped.hook")):
+    with turn.busy(Text("stopped.hook")):
         answer = await before_call(session, turn, job.call.name, job.call.id, job.args)
     if answer.refusal is not None:
-        said = Phrase("hooks.refused", reason=one_line(answer.refusal, 120))
+        said = Text("hooks.refused", reason=one_line(answer.refusal, 120))
         job.result = denied(f"a hook refused this call: {answer.refusal}", summary=said)
     elif answer.changed is not None:
         try:
@@ -332,11 +334,9 @@ async def _ask_hooks(session: Session, turn: Turn, job: _Job) -> CallAnswer:
     return answer
 
 
-def _forbidden(session: Session, tool: Tool, given: Mapping[str, Any], ruling: Ruling) -> ToolResult:
-    from coder.engine.denials import advice
-
-    reasons = " ".join(ruling.english)
-    return denied(f"{reasons} {advice(session, tool, given)}", Joined(ruling.told, " "))
+def _forbidden(session: Session, tool: Tool, given: Mapping[str, Any], decided: PolicyDecision) -> ToolResult:
+    reasons = " ".join(decided.english)
+    return denied(f"{reasons} {advice(session, tool, given)}", JoinedText(decided.told, " "))
 
 
 async def _execute(
@@ -347,13 +347,12 @@ async def _execute(
     assert tool is not None
     if tool.kind not in ("runs", "unknown"):
         return await tool.run(given, session.context, on_output)
-    from coder.engine.isolation import run_command, run_server_tool, start_isolated
 
     if tool.kind == "unknown":
         return await run_server_tool(session, tool, given, on_output)
     unbidden = job.unasked or session.agent.mode == "plan"
     read_only = unbidden and known_read_only(session, tool.command(given))
-    check, plan = job.ruling.check and job.unasked, job.ruling.plan
+    check, plan = job.decided.check and job.unasked, job.decided.plan
     run = start_isolated if given.get("background") else run_command
     return await run(
         session, tool, given, on_output, read_only=read_only, check=check, plan=plan, call_id=job.call.id
@@ -367,14 +366,12 @@ def _record(session: Session, turn: Turn, job: _Job, *, waiting: int = 0, cancel
     if result.for_model == whole.for_model:
         for path, content in result.learned:
             session.context.files.saw_changes(path, content)
-    event = session.add_observation(job.call, _with_job_notes(session, result), sent=job.sent)
+    event = session.history.add_observation(job.call, _with_job_notes(session, result), sent=job.sent)
     if not cancelled:
         arguments = job.call.function.arguments
         turn.loops.saw_call(job.call.name, arguments, job.argument, result.for_model, result.ok)
     tool = built_in(job.call.name)
     if tool.kind == "runs" or (tool.edits_files() and result.ok):
-        from coder.engine.verify.run import saw_command, saw_edits
-
         if tool.kind == "runs":
             saw_command(session, turn, job.line, result)
         else:
@@ -384,7 +381,7 @@ def _record(session: Session, turn: Turn, job: _Job, *, waiting: int = 0, cancel
 
 def _with_job_notes(session: Session, result: ToolResult) -> ToolResult:
     """Report ended jobs with the next result: no message may come between a call and its result."""
-    notes = session.job_notes()
+    notes = session.jobs.notes(session.id)
     if not notes:
         return result
     text = f"{result.for_model}\n\n<note>\n{chr(10).join(notes)}\n</note>"

@@ -1,5 +1,5 @@
 """Compaction: old outputs are shortened first; then older history becomes a summary
-that the model writes, with the engine's own ledger beside it, which no summary can lose."""
+that the model writes, with the engine's own action log beside it, which no summary can lose."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from coder.base.files import make_private, write_atomically
 from coder.context.compaction import (
     INSTRUCTION,
     NO_SUMMARY,
@@ -28,58 +29,56 @@ from coder.engine.routing import fall_back, model_for_side_requests
 from coder.engine.session import Session
 from coder.engine.side_request import side_request
 from coder.engine.turn_state import Turn
-from coder.fs.atomic import write_atomically
-from coder.fs.private import make_private
-from coder.model.base import ModelError
+from coder.history.replay import compacted, with_replaced
+from coder.models.model import ModelError
 from coder.protocol import entries
 from coder.protocol.events import ChatCompressed, ModelProgress, Notice
 from coder.protocol.messages import Message, head_length
-from coder.record.replay import compacted, with_replaced
-from coder.texts import Phrase, Said
+from coder.texts import AnyText, Text
 
-_LEDGER_SHARE = 0.1  # of the window: the ledger must not crowd out the work
+_ACTION_LOG_SHARE = 0.1  # of the window: the action log must not crowd out the work
 _SHORT_SUMMARY = 150  # tokens: seven headings with hardly anything below them
-_SHORTEST = 400  # characters of a ledger: less would be headings alone
-_KEPT_SHARE = 0.85  # of the limit, for all but summary and ledger
+_SHORTEST = 400  # characters of a action log: less would be headings alone
+_KEPT_SHARE = 0.85  # of the limit, for all but summary and action log
 _TRANSCRIPT_SHARE = 0.7  # of the window: the request for a summary must leave room for the summary
 _ENOUGH = 0.8  # shortening alone will do where it brings the prompt this far below the threshold
 _GROWTH = 1.1  # a compaction that did not help is not tried again before the prompt has grown by this
 
 
-async def make_less(session: Session, turn: Turn) -> None:
+async def compact_if_needed(session: Session, turn: Turn) -> None:
     """Compact before a step, once the prompt has passed the threshold."""
     threshold = session.agent.config.compaction.threshold * session.agent.chosen.window
-    with turn.busy(Phrase("stopped.compaction")):
+    with turn.busy(Text("stopped.compaction")):
         shortened = _shorten(session)
         if not shortened or session.conversation.exceeds(threshold * _ENOUGH):
             done = await compact(session, turn)
-            if isinstance(done, Phrase):
-                done = Phrase("compact.shortened", **done.values) if shortened else done
+            if isinstance(done, Text):
+                done = Text("compact.shortened", **done.values) if shortened else done
                 session.agent.emit(Notice(done, "warning"))
     if session.conversation.exceeds(threshold):
-        session.compaction_floor = int(session.conversation.tokens() * _GROWTH)
+        session.compactions.floor = int(session.conversation.tokens() * _GROWTH)
 
 
-async def make_room(session: Session, turn: Turn) -> bool:
+async def compact_after_overflow(session: Session, turn: Turn) -> bool:
     """Compact once per step where the provider rejected a prompt that fits by our count."""
     if turn.made_room_at == turn.steps or not session.agent.config.compaction.auto:
         return False
     turn.made_room_at = turn.steps
-    with turn.busy(Phrase("stopped.compaction")):
+    with turn.busy(Text("stopped.compaction")):
         shortened = _shorten(session)
         return isinstance(await compact(session, turn, too_long=True), ChatCompressed) or shortened
 
 
 async def compact(
     session: Session, turn: Turn | None = None, *, forced: bool = False, too_long: bool = False
-) -> ChatCompressed | Phrase | None:
+) -> ChatCompressed | Text | None:
     """Replace older history by a summary. None where there was nothing to gain, a phrase where there is no
-    usable summary: the conversation stays as it was, unless it is `too_long` for any request; then ledger and
+    usable summary: the conversation stays as it was, unless it is `too_long` for any request; then log and
     newest messages alone are kept. `turn`: the one in hand."""
     conversation = session.conversation
     counter = conversation.counter
     too_long = too_long or conversation.exceeds(session.agent.prompt_limit)
-    if session.compaction_failed and not (forced or too_long):
+    if session.compactions.failed and not (forced or too_long):
         return None
     sizes = [message_tokens(counter, m) for m in conversation.messages]
     room = _room(session)
@@ -93,28 +92,28 @@ async def compact(
     if sum(sizes[head_length(conversation.messages) : at]) <= least:
         return None  # not worth a request, and no reason never to try again
     if session.agent.hooks is not None and not too_long:
-        from coder.engine.hooks import before_compaction
+        from coder.engine.hook_points import before_compaction
 
         if blocked := await before_compaction(session, forced=forced):
-            return Phrase("compact.unchanged", reason=blocked)
+            return Text("compact.unchanged", reason=blocked)
     attempt = _Attempt(session, at, sizes, around, forced=forced, during_turn=turn is not None)
-    summary: str | Phrase = Phrase("compact.inflated_before")
-    if not session.compaction_failed or forced:
+    summary: str | Text = Text("compact.inflated_before")
+    if not session.compactions.failed or forced:
         session.agent.emit(ModelProgress("compacting"))
         summary = await _summary(session, turn, conversation.messages[:at])
     if isinstance(summary, str):
         if done := attempt.replace(summary):
             return done
-        session.compaction_failed = True
-        summary = Phrase("compact.inflated_now")
-    inflated = session.compaction_failed
+        session.compactions.failed = True
+        summary = Text("compact.inflated_now")
+    inflated = session.compactions.failed
     if not too_long:
-        return Phrase("compact.unchanged", reason=summary)
+        return Text("compact.unchanged", reason=summary)
     earlier = earlier_summary(conversation.messages[:at]).removesuffix(NO_SUMMARY).rstrip()
     done = attempt.replace(f"{earlier}\n\n{NO_SUMMARY}" if earlier else NO_SUMMARY)
-    session.compaction_failed = inflated
+    session.compactions.failed = inflated
     if done is not None:
-        session.agent.emit(Notice(Phrase("compact.fell_back", reason=summary), "warning"))
+        session.agent.emit(Notice(Text("compact.fell_back", reason=summary), "warning"))
     return done
 
 
@@ -143,7 +142,7 @@ class _Attempt:
         session.log.append(entry, text)
         replace_conversation(session, replaced)
         if self.during_turn:
-            session.told_rules = rules_note(session)  # they stand beside the summary
+            session.reminders.rules = rules_note(session)  # they stand beside the summary
         event = ChatCompressed(tokens_before=before, tokens_after=after, summary=summary, forced=self.forced)
         session.agent.emit(event)
         return event
@@ -161,19 +160,19 @@ def _around(session: Session, turn: Turn | None, kept: list[Message], room: floa
     text = with_part("", "memory", _memories(session))
     if turn is not None:
         text = with_request(text, [turn.text, *turn.heard], kept, partial(kept_whole, session))
-    text = with_part(text, "ledger", _ledger_text(session, room))
+    text = with_part(text, "action_log", _action_log_text(session, room))
     # Between turns the mode is said with the next message.
     return text if turn is None else with_part(text, "note", rules_note(session))
 
 
-async def compact_text(session: Session) -> tuple[Said, bool]:
+async def compact_text(session: Session) -> tuple[AnyText, bool]:
     """`/compact`: its message, and whether it succeeded."""
     done = await compact(session, forced=True)
     if done is None:
-        return Phrase("compact.nothing"), True
-    if isinstance(done, Phrase):
+        return Text("compact.nothing"), True
+    if isinstance(done, Text):
         return done, False
-    text = Phrase("compact.done", before=f"{done.tokens_before:,}", after=f"{done.tokens_after:,}")
+    text = Text("compact.done", before=f"{done.tokens_before:,}", after=f"{done.tokens_after:,}")
     return text if done.summary.endswith(NO_SUMMARY) else text + f"\n\n{done.summary}", True
 
 
@@ -194,13 +193,13 @@ def _memories(session: Session) -> str:
 def replace_conversation(session: Session, messages: list[Message]) -> None:
     """What the model was told in messages that may be gone is told again."""
     session.conversation.replace(messages)
-    session.last_usage = None  # what the provider last counted is no longer what will be sent
-    session.told_rules = ""
-    session.told_directories.clear()
+    session.meter.last_usage = None  # what the provider last counted is no longer what will be sent
+    session.reminders.rules = ""
+    session.reminders.directories.clear()
     if session.agent.ide is not None:
         session.agent.ide.context.tell_all_again()
-    session.compaction_failed = False
-    session.compaction_floor = 0
+    session.compactions.failed = False
+    session.compactions.floor = 0
 
 
 def _shorten(session: Session) -> bool:
@@ -229,10 +228,18 @@ def _shorten(session: Session) -> bool:
     session.log.append(
         entries.Compaction(kind="shorten", replaced=found, tokens_before=before, tokens_after=before - gain)
     )
-    told, directories, failed = session.told_rules, set(session.told_directories), session.compaction_failed
+    told, directories, failed = (
+        session.reminders.rules,
+        set(session.reminders.directories),
+        session.compactions.failed,
+    )
     replace_conversation(session, with_replaced(conversation.messages, found))
     # Outputs are neither rules, instructions nor a summary.
-    session.told_rules, session.told_directories, session.compaction_failed = told, directories, failed
+    session.reminders.rules, session.reminders.directories, session.compactions.failed = (
+        told,
+        directories,
+        failed,
+    )
     session.agent.emit(ChatCompressed(tokens_before=before, tokens_after=before - gain, summary=""))
     return True
 
@@ -246,26 +253,26 @@ def _with(message: Message, content: str) -> Message:
     return msgspec.structs.replace(message, content=content)
 
 
-def _ledger_text(session: Session, free: float) -> str:
+def _action_log_text(session: Session, free: float) -> str:
     """Bounded by tokens: the same number of characters is three times as many of them in Chinese."""
     counter = session.conversation.counter
-    share = session.agent.chosen.window * _LEDGER_SHARE
+    share = session.agent.chosen.window * _ACTION_LOG_SHARE
     room = max(_SHORTEST / 4, min(share, free))
-    whole, text = session.ledger.whole_text(), session.ledger.text(int(room * 4))
+    whole, text = session.action_log.whole_text(), session.action_log.text(int(room * 4))
     while (size := counter.count(text)) > room and len(text) > _SHORTEST:
-        text = session.ledger.text(int(len(text) * min(0.9, room / size)))
+        text = session.action_log.text(int(len(text) * min(0.9, room / size)))
     if text == whole:
         return text
-    path = session.context.outputs / "ledger.md"
+    path = session.context.outputs / "action_log.md"
     try:
         make_private(path.parent)
         write_atomically(path, whole.encode("utf-8", "replace"))
     except OSError:
         return text
-    return f"{text}\n\nThe whole ledger is in {path}."
+    return f"{text}\n\nThe whole action log is in {path}."
 
 
-async def _summary(session: Session, turn: Turn | None, messages: list[Message]) -> str | Phrase:
+async def _summary(session: Session, turn: Turn | None, messages: list[Message]) -> str | Text:
     """The model's summary, or why there is none."""
     agent = session.agent
     counter = session.conversation.counter
@@ -273,7 +280,7 @@ async def _summary(session: Session, turn: Turn | None, messages: list[Message])
         model = turn.model if turn is not None and turn.model else model_for_side_requests(session)
         text = transcript(messages, int(agent.chosen.window * _TRANSCRIPT_SHARE), counter.count)
         try:
-            return await side_request(session, turn, model, INSTRUCTION, text) or Phrase("compact.empty")
+            return await side_request(session, turn, model, INSTRUCTION, text) or Text("compact.empty")
         except ModelError as error:
             if turn is None or not fall_back(session, turn, error):
                 return error.phrase

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from functools import partial
 
-from coder.engine.answer import Answer, is_plain
 from coder.engine.session import Session
 from coder.engine.side_request import one_of, side_request
+from coder.engine.step import Answer, is_plain
 from coder.engine.turn_state import Turn
-from coder.model.base import FILTERED, ModelError
+from coder.models.model import FILTERED, ModelError
+from coder.models.quotation import is_quoted
+from coder.models.salvage.find_calls import asks_to_see_calls, find_unrun
 from coder.protocol.events import Notice
-from coder.texts import Phrase
+from coder.texts import Text
 
 CONTINUE = "Please continue."
 _EMPTY_IN_A_ROW = 2  # empty answers that are retried
@@ -64,7 +66,7 @@ async def wants_to_continue(session: Session, turn: Turn, answer: Answer) -> boo
         return False
     turn.continuations += 1
     turn.unfinished = turn.answer if reason in ("truncated", "empty") else ""
-    session.add_note(CONTINUE, reason)
+    session.history.add_note(CONTINUE, reason)
     return True
 
 
@@ -94,19 +96,17 @@ def _tell_how_it_ended(session: Session, turn: Turn, answer: Answer) -> None:
     """Report an incomplete answer to the person and in `turn_end`."""
     agent = session.agent
     if not turn.answer.strip():
-        phrase = (
-            Phrase("turn.filtered") if _filtered(answer) else Phrase("turn.nothing", n=turn.empty_answers)
-        )
+        phrase = Text("turn.filtered") if _filtered(answer) else Text("turn.nothing", n=turn.empty_answers)
         raise ModelError(phrase, kind="empty")
     if _filtered(answer):
-        agent.emit(Notice(Phrase("turn.filtered_part"), "warning"))
+        agent.emit(Notice(Text("turn.filtered_part"), "warning"))
     elif answer.finish_reason in _BAD_CALLS:
-        agent.emit(Notice(Phrase("model.bad_call"), "warning"))
+        agent.emit(Notice(Text("model.bad_call"), "warning"))
     elif answer.finish_reason == "length":
-        agent.emit(Notice(Phrase("turn.cut_off", n=turn.continuations), "warning"))
+        agent.emit(Notice(Text("turn.cut_off", n=turn.continuations), "warning"))
     elif tool := _unrun(session, turn, answer.text):
-        agent.emit(Notice(Phrase("turn.call_not_run", tool=tool), "warning"))
-        session.tell_next(
+        agent.emit(Notice(Text("turn.call_not_run", tool=tool), "warning"))
+        session.reminders.add(
             f"The call of {tool} in the text of your last answer was not run: it was taken for text."
         )
 
@@ -115,8 +115,6 @@ def _unrun(session: Session, turn: Turn, text: str) -> str:
     """The tool of a call that was written as text, and not taken for one because of the text around it."""
     if "<" not in text and "[TOOL_CALLS]" not in text:
         return ""
-    from coder.model.quotation import is_quoted
-    from coder.model.salvage.find import asks_to_see_calls, find_unrun
 
     found = find_unrun(text, session.agent.specs, partial(is_plain, session))
     if found is None or asks_to_see_calls(turn.text):

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from coder.engine.agent import Agent
-from coder.engine.modes import instant_prompt, set_modes
-from coder.engine.plan import without_pastes
+from coder.engine.complex_tasks import without_pastes
+from coder.engine.custom_modes import instant_prompt, set_modes
 from coder.engine.turn import run_turn
 from coder.engine.turn_state import NOTHING_ASKED, Words
+from coder.history.sinks import valid_text
 from coder.protocol.entries import InstantMode
 from coder.protocol.events import InputDone
 from coder.protocol.messages import Image
 from coder.protocol.modes import SetModeState, SetValue, TriggerInstantMode
 from coder.protocol.ops import UserInput
-from coder.record.files import valid_text
 
 Work = UserInput | SetModeState | TriggerInstantMode
 
@@ -41,7 +41,7 @@ async def run_instant(
     person said of it are the values that they gave."""
     executed, asks = await instant_prompt(agent.session, op, leftover)
     if executed.errors:
-        from coder.engine.commands.modes import refusal
+        from coder.engine.commands.mode_commands import refusal
 
         agent.emit(refusal(op, executed))
         return InputDone(ok=False)
@@ -65,8 +65,7 @@ async def run_input(
         agent.emit(done)
         return InputDone(ok=done.ok)
     if text.startswith("/") and "/" not in text.split(maxsplit=1)[0][1:]:  # `/home/me/x` is a path
-        from coder.engine.commands.modes import InstantLine
-        from coder.engine.commands.prompts import Prompt
+        from coder.engine.commands.mode_commands import InstantLine, Prompt
         from coder.engine.commands.table import run_slash_command
 
         answer = await run_slash_command(agent, text)

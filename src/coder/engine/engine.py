@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
+import traceback
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from coder.base.files import make_private, write_atomically
 from coder.config.schema import OperatingMode
 from coder.engine.agent import Agent, LentTerminal
+from coder.engine.custom_modes import begin_modes, enable_modes, list_modes
 from coder.engine.dispatch import Work, run_op
-from coder.engine.modes import begin_modes, enable_modes, list_modes
 from coder.engine.session import Session
 from coder.engine.turn import continue_turn
 from coder.engine.view import EngineView
+from coder.history.sinks import HistoryError
 from coder.protocol.events import AnyEvent, CommandDone, Failed, InputDone, Notice, SessionEnded, Steered
 from coder.protocol.modes import ListCustomModes, SetModeState, TriggerInstantMode
 from coder.protocol.ops import AnyOp, ApprovalReply, Cancel, Close, Query, SetOperatingMode, Steer, UserInput
-from coder.record.files import RecordError
-from coder.texts import Phrase, Said
+from coder.texts import AnyText, Text
 
 if TYPE_CHECKING:
-    from coder.engine.telemetry import Telemetry
+    from coder.addons.telemetry.spans import Telemetry
+
 
 _OTEL = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 OpenAgent = Callable[[Callable[[AnyEvent], None]], Agent]
@@ -55,11 +59,10 @@ class Engine:
         try:
             if isinstance(error, ImportError):
                 raise error
-            from coder.engine.crashes import kept_for_report
 
             said = kept_for_report(self.agent, error)
         except ImportError as missing:  # our own files are gone
-            said = Phrase("engine.part_missing", error=str(missing), id=self.agent.session.id)
+            said = Text("engine.part_missing", error=str(missing), id=self.agent.session.id)
         self._emit(Failed(said, code="internal"))
 
     def _trace(self) -> None:
@@ -67,7 +70,7 @@ class Engine:
         environ = self.agent.place.environment
         if not any(environ.get(name) for name in _OTEL):
             return
-        from coder.engine.telemetry import Telemetry, TracedModel, endpoint_of, telemetry_for
+        from coder.addons.telemetry.spans import Telemetry, TracedModel, endpoint_of, telemetry_for
 
         if not endpoint_of(environ):
             return
@@ -79,7 +82,7 @@ class Engine:
             self.agent.emit(Notice(found, "warning"))
 
     def start(self, resume: str | None = None) -> None:
-        """Open or resume a session and start processing inputs. Raises `RecordError`."""
+        """Open or resume a session and start processing inputs. Raises `HistoryError`."""
         self._trace()
         if resume:
             from coder.engine.resume import resume_session
@@ -90,7 +93,7 @@ class Engine:
         if self.agent.ide is not None:
             self.agent.ide.start()
         if self.agent.mcp is not None:
-            from coder.engine.mcp import start_servers
+            from coder.engine.mcp_session import start_servers
 
             start_servers(self.agent)
         self._worker = asyncio.create_task(self._work())
@@ -101,7 +104,7 @@ class Engine:
         """`!` commands run on the terminal that this hands over."""
         self.agent.terminal = terminal
 
-    async def enable_modes(self, lines: Sequence[str]) -> list[Said]:
+    async def enable_modes(self, lines: Sequence[str]) -> list[AnyText]:
         """`--mode "/name args"`, before the first input; returns error messages."""
         return await enable_modes(self.agent, lines)
 
@@ -132,7 +135,7 @@ class Engine:
 
     def _steer(self, op: Steer) -> None:
         turn = self.agent.session.turn
-        if self._running is not None and turn is not None and turn.hears:
+        if self._running is not None and turn is not None and turn.accepts_steering:
             turn.steers.append(op)
         else:
             self.agent.emit(Steered(op.text, heard=False))
@@ -141,7 +144,7 @@ class Engine:
         from coder.engine.commands.table import is_read_only, run_slash_command
 
         if not is_read_only(text):
-            self.agent.emit(CommandDone(text, Phrase("command.waits", name=text), ok=False))
+            self.agent.emit(CommandDone(text, Text("command.waits", name=text), ok=False))
             self.agent.emit(InputDone(ok=False, op="query", refused=True))
             return
         ok = True
@@ -159,7 +162,7 @@ class Engine:
         self.agent.mode = mode
         try:
             self.agent.session.record_state()
-        except RecordError as error:  # the mode changed all the same
+        except HistoryError as error:  # the mode changed all the same
             self.agent.emit(Failed(error.phrase, code="record"))
         self.agent.session.show_state()
         if self.agent.mcp is not None:
@@ -167,7 +170,7 @@ class Engine:
 
     async def _follow_mode(self) -> None:
         """Start or stop servers once the turn is over, so that no running call is interrupted."""
-        from coder.engine.mcp import follow_mode
+        from coder.engine.mcp_session import follow_mode
 
         if self._running is not None:
             await asyncio.wait({self._running})
@@ -214,7 +217,7 @@ class Engine:
                 if self._telemetry is not None:
                     leaving.push_async_callback(self._telemetry.close)
                 leaving.push_async_callback(self._leave_model)
-                leaving.callback(lambda: agent.session.end_jobs())
+                leaving.callback(lambda: agent.session.jobs.end_with_session())
                 if agent.mcp is not None:
                     leaving.push_async_callback(agent.mcp.close)
                 leaving.push_async_callback(self._leave_ide)
@@ -223,7 +226,7 @@ class Engine:
                 leaving.callback(lambda: agent.session.log.close_shared())
                 leaving.callback(self._end_session)  # also where the event loop ends under us
                 if agent.hooks is not None:
-                    from coder.engine.hooks import finish
+                    from coder.engine.hook_points import finish
 
                     leaving.push_async_callback(finish)
                 await self._take_inputs()
@@ -234,7 +237,7 @@ class Engine:
             self._events.put_nowait(None)  # ends the stream
 
     def _end_session(self) -> None:
-        with contextlib.suppress(RecordError, ImportError):  # the record is whole without the end's extras
+        with contextlib.suppress(HistoryError, ImportError):  # the record is whole without the end's extras
             self.agent.session.close()
         self.agent.emit(SessionEnded(self.agent.session.id))
 
@@ -275,18 +278,36 @@ class Engine:
         try:
             done = await self._running
         except asyncio.CancelledError:
-            text = Phrase("turn.cancelled", what=what)
+            text = Text("turn.cancelled", what=what)
             self.agent.emit(CommandDone(command="", text=text, ok=False))
-        except RecordError as error:
+        except HistoryError as error:
             self.agent.emit(Failed(error.phrase, code="record"))
         except Exception as error:  # last resort: a message, and a crash report
             self.failed(error)
         finally:
             self._running = None
-        with contextlib.suppress(RecordError):
+        with contextlib.suppress(HistoryError):
             self.agent.session.show_state()
         kind = str(op.__struct_config__.tag) if op is not None else done.op
         self.agent.emit(msgspec.structs.replace(done, op=kind))
         task = asyncio.current_task()
         if task is not None and task.cancelling():  # the engine itself was cancelled, not the input
             raise asyncio.CancelledError
+
+
+_MOST_KEPT = 20
+
+
+def kept_for_report(agent: Agent, error: BaseException) -> Text:
+    """Write the report; returns a message that names the file."""
+    directory = agent.place.home / "crashes"
+    path = directory / f"{time.strftime('%Y%m%d-%H%M%S')}-{time.time_ns() % 1_000_000_000:09}.txt"
+    said = f"{type(error).__name__}: {error}"
+    try:
+        make_private(directory)
+        for old in sorted(directory.iterdir())[: 1 - _MOST_KEPT]:
+            old.unlink(missing_ok=True)
+        write_atomically(path, "".join(traceback.format_exception(error)).encode("utf-8", "replace"))
+    except OSError:
+        return Text("engine.internal", error=said)
+    return Text("engine.internal_kept", error=said, path=path)

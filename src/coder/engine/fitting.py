@@ -8,28 +8,27 @@ from collections.abc import Sequence
 
 import msgspec
 
+from coder.base.files import make_private, write_atomically
 from coder.context.conversation import message_bytes, message_tokens
 from coder.engine.session import Session
-from coder.fs.atomic import write_atomically
-from coder.fs.private import make_private
 from coder.protocol.messages import Image, Message, head_length
-from coder.texts import Phrase
-from coder.tools.base import ToolResult
+from coder.texts import Text
+from coder.tools.tool import ToolResult
 
 _RESULTS_SHARE = 0.75  # of the limit, for head and newest results; summary and answer need the rest
 _SHORTEST = 200  # tokens that each result gets at least
 
 
-def crowded(session: Session) -> bool:
+def needs_compaction(session: Session) -> bool:
     """Whether the prompt has passed the compaction threshold."""
     settings = session.agent.config.compaction
     threshold = settings.threshold * session.agent.chosen.window
     # Always retry at the hard limit: the request could not be sent otherwise.
-    floor = min(max(threshold, session.compaction_floor), session.agent.prompt_limit)
+    floor = min(max(threshold, session.compactions.floor), session.agent.prompt_limit)
     return settings.auto and session.conversation.exceeds(floor)
 
 
-def too_long(session: Session, text: str, images: Sequence[Image] = ()) -> Phrase | None:
+def too_long(session: Session, text: str, images: Sequence[Image] = ()) -> Text | None:
     """Why a message would not fit even alone, or None."""
     limit = session.agent.prompt_limit
     conversation = session.conversation
@@ -39,9 +38,9 @@ def too_long(session: Session, text: str, images: Sequence[Image] = ()) -> Phras
     head = conversation.messages[: head_length(conversation.messages)]
     fixed = conversation.fixed_tokens(head)
     if fixed >= limit:
-        return Phrase("guard.fixed_too_long", count=fixed, limit=limit)
+        return Text("guard.fixed_too_long", count=fixed, limit=limit)
     count = fixed + message_tokens(conversation.counter, message)
-    return Phrase("guard.message_too_long", count=count, limit=limit) if count > limit else None
+    return Text("guard.message_too_long", count=count, limit=limit) if count > limit else None
 
 
 def fitted(session: Session, result: ToolResult, waiting: int) -> ToolResult:
@@ -73,7 +72,7 @@ def fitted(session: Session, result: ToolResult, waiting: int) -> ToolResult:
 
 
 def _ends(text: str, half: int, kept: str) -> str:
-    from coder.process.output import both_ends
+    from coder.base.process.output import both_ends
 
     head, tail = both_ends(text, half)
     left_out = len(text) - len(head) - len(tail)

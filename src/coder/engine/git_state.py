@@ -10,9 +10,9 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
-from coder.config import shown
-from coder.process.git import driver_names, git_line
-from coder.process.programs import DEVNULL, PIPE, Process, Runs, TimeoutExpired, start
+from coder.base.process.git import driver_names, git_line
+from coder.base.process.programs import DEVNULL, PIPE, Process, Runs, TimeoutExpired, start
+from coder.base.text import shown
 
 PATIENCE = 0.15  # seconds that a message waits for it; otherwise a later one has it
 _SECONDS = 5.0  # time-out of git

@@ -11,9 +11,9 @@ from coder.engine.session import Session
 from coder.engine.turn_state import Turn
 from coder.protocol import entries
 from coder.protocol.events import Failed, LoopDetected, MaxSessionTurns, Notice, TurnStatus
-from coder.texts import Phrase
+from coder.texts import Text
 
-Stop = tuple[TurnStatus, Phrase]
+Stop = tuple[TurnStatus, Text]
 Guard = Callable[[Session, Turn], Awaitable[Stop | None]]
 
 LOOP_NOTE = (
@@ -28,10 +28,10 @@ def session_turns(session: Session, turn: Turn) -> Stop | None:
     if limit < 0 or turn.number <= limit:
         return None
     session.agent.emit(MaxSessionTurns(limit=limit))
-    return stopped(session, "error", "max_session_turns", Phrase("guard.turns", limit=limit))
+    return stopped(session, "error", "max_session_turns", Text("guard.turns", limit=limit))
 
 
-def stopped(session: Session, status: TurnStatus, code: str, why: Phrase) -> Stop:
+def stopped(session: Session, status: TurnStatus, code: str, why: Text) -> Stop:
     session.agent.emit(Failed(why, code=code))
     return status, why
 
@@ -40,7 +40,7 @@ async def step_limit(session: Session, turn: Turn) -> Stop | None:
     limit = session.agent.config.runtime.max_steps
     if turn.steps < limit:
         return None
-    return stopped(session, "max_steps", "max_steps", Phrase("guard.steps", limit=limit))
+    return stopped(session, "max_steps", "max_steps", Text("guard.steps", limit=limit))
 
 
 async def loop(session: Session, turn: Turn) -> Stop | None:
@@ -54,20 +54,20 @@ async def loop(session: Session, turn: Turn) -> Stop | None:
     agent.emit(LoopDetected(finding))
     turn.loops.reset()
     if turn.loops.strikes == 1:
-        session.add_note(LOOP_NOTE.format(finding=finding), "loop")
+        session.history.add_note(LOOP_NOTE.format(finding=finding), "loop")
         return None
     if agent.can_ask:
         from coder.engine.approval import ask_to_go_on
 
-        with turn.busy(Phrase("stopped.question")):
-            answer = await ask_to_go_on(session, [Phrase("guard.loop_question", finding=finding)])
+        with turn.busy(Text("stopped.question")):
+            answer = await ask_to_go_on(session, [Text("guard.loop_question", finding=finding)])
         if answer != "no":
             turn.loops.strikes = 0
             if answer == "always":
                 session.loop_guard = False
                 session.log.append(entries.State(loop_guard=False))
             return None
-    return stopped(session, "error", "loop", Phrase("guard.loop", finding=finding))
+    return stopped(session, "error", "loop", Text("guard.loop", finding=finding))
 
 
 async def prompt_tokens(session: Session, turn: Turn) -> Stop | None:
@@ -77,28 +77,28 @@ async def prompt_tokens(session: Session, turn: Turn) -> Stop | None:
     maximum = agent.prompt_limit
     if session.conversation.exceeds(maximum):
         count = session.conversation.tokens()
-        why = Phrase("guard.prompt_limit", count=count, limit=maximum)
+        why = Text("guard.prompt_limit", count=count, limit=maximum)
         return stopped(session, "prompt_limit", "prompt_limit", why)
     if limits.warning and not turn.warned_of_size and session.conversation.exceeds(limits.warning):
         turn.warned_of_size = True
         count = session.conversation.tokens()
-        text = Phrase("guard.prompt_warning", count=count, limit=limits.warning)
+        text = Text("guard.prompt_warning", count=count, limit=limits.warning)
         agent.emit(Notice(text, "warning"))
     return None
 
 
 async def budget(session: Session, turn: Turn) -> Stop | None:
     """Stop before the request that would exceed the limit."""
-    agent, money = session.agent, session.budget
+    agent, money = session.agent, session.meter.budget
     if money.limit is None:
         return None
     if money.price_of(turn.model) is None and turn.model not in money.told_of:
         money.told_of.add(turn.model)
-        agent.emit(Notice(Phrase("budget.no_price", model=turn.model), "warning"))
-    if money.would_pass(turn.model, session.prompt_size()):
-        return stopped(session, "error", "budget", Phrase("budget.reached", **money.shown()))
+        agent.emit(Notice(Text("budget.no_price", model=turn.model), "warning"))
+    if money.would_pass(turn.model, session.meter.prompt_size()):
+        return stopped(session, "error", "budget", Text("budget.reached", **money.shown()))
     if money.warning_due():
-        agent.emit(Notice(Phrase("budget.near", **money.shown()), "warning"))
+        agent.emit(Notice(Text("budget.near", **money.shown()), "warning"))
     return None
 
 
@@ -106,7 +106,7 @@ async def hook(session: Session, turn: Turn) -> Stop | None:
     """A hook said that the turn must not continue."""
     if turn.stopped_by_hook is None:
         return None
-    return stopped(session, "error", "hook", Phrase("hooks.stopped", reason=turn.stopped_by_hook))
+    return stopped(session, "error", "hook", Text("hooks.stopped", reason=turn.stopped_by_hook))
 
 
 GUARDS: tuple[Guard, ...] = (hook, step_limit, loop, prompt_tokens, budget)

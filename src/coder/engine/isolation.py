@@ -16,22 +16,22 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from coder.base.files import write_atomically
+from coder.base.process.programs import PROGRAMS, path_with_ripgrep
 from coder.engine.agent import Place
 from coder.engine.approval import LEAVE, environment_for, leaves_sandbox, sets_git, verdict_on
 from coder.engine.session import Session
-from coder.engine.verify.run import saw_shell_changes
-from coder.fs.atomic import write_atomically
+from coder.engine.verify.attempts import saw_shell_changes
+from coder.history.undo.shell_changes import ShellChanges, ShellUndo
 from coder.policy.check_lines import checks_in, failing_parts, found_nothing, in_last_pipeline
 from coder.policy.check_programs import OFFLINE
-from coder.policy.programs.commands import HARMLESS
-from coder.policy.sandbox.ladder import Sandbox, SandboxLevel, probe
+from coder.policy.programs.command_rules import HARMLESS
+from coder.policy.sandbox.backends import LongSandbox, Sandbox, SandboxLevel, probe
 from coder.policy.sandbox.places import LineAccess
 from coder.policy.verification import with_project_tools
-from coder.process.programs import PROGRAMS, path_with_ripgrep
 from coder.protocol.events import AnyEvent, Notice
-from coder.record.undo.shell import ShellChanges, ShellUndo
-from coder.texts import Phrase
-from coder.tools.base import Approved, Tool, ToolContext, ToolResult, failed
+from coder.texts import Text
+from coder.tools.tool import Approved, Tool, ToolContext, ToolResult, failed
 
 if TYPE_CHECKING:
     from coder.config.schema import SandboxBackend
@@ -74,7 +74,7 @@ async def run_command(
     if leaves_sandbox(session, args):
         return await _run_outside(session, tool, args, on_output)
     sandbox = await _sandbox(session, read_only=read_only or plan, check=check)
-    if isinstance(sandbox, Phrase):
+    if isinstance(sandbox, Text):
         return failed(str(sandbox), sandbox)
     context = _context(session, line, read_only=read_only, check=check)
     if context is None:
@@ -87,7 +87,7 @@ async def run_command(
     except OSError as error:
         return failed(f"the command was not run: {error.strerror or error}")
     door = await _door(session, sandbox, line, call_id, check=check)
-    held = sandbox is not None and sandbox.plan and sandbox.level.rung != "none"
+    held = sandbox is not None and sandbox.plan and sandbox.level.backend != "none"
     access = LineAccess(
         tool_caches=not read_only,
         git_settings=settings,
@@ -120,14 +120,14 @@ async def run_command(
         result = msgspec.structs.replace(
             result, ok=False, for_model=f"error: {'; '.join(problems)}\n{result.for_model}"
         )
-    if sandbox is not None and sandbox.unlayered and not session.told_unlayered:
-        session.told_unlayered = True
-        session.agent.emit(Notice(Phrase("sandbox.unlayered", paths=", ".join(sandbox.unlayered)), "warning"))
+    if sandbox is not None and sandbox.unlayered and not session.reminders.unlayered:
+        session.reminders.unlayered = True
+        session.agent.emit(Notice(Text("sandbox.unlayered", paths=", ".join(sandbox.unlayered)), "warning"))
     if "exit_code" not in result.meta:
         return result
     result = _with_parts(line, result)
-    rung = "none" if sandbox is None else sandbox.level.rung
-    result = msgspec.structs.replace(result, meta={**result.meta, "sandbox": rung})
+    backend = "none" if sandbox is None else sandbox.level.backend
+    result = msgspec.structs.replace(result, meta={**result.meta, "sandbox": backend})
     if sandbox is not None and not result.ok:
         result = _explained(session, sandbox, line, result, door, check=check)
     return _with_refusals(result, door)
@@ -156,7 +156,7 @@ def _with_refusals(result: ToolResult, door: Door | None) -> ToolResult:
         return result
     told = list(door.refused.values())
     if door.bypassed:
-        told.append(str(Phrase("sandbox.note.bypassed", addresses=", ".join(door.bypassed))))
+        told.append(str(Text("sandbox.note.bypassed", addresses=", ".join(door.bypassed))))
     if not told:
         return result
     return msgspec.structs.replace(result, for_model=f"{result.for_model}\n[{' '.join(told)}]")
@@ -178,7 +178,7 @@ def _grants(session: Session, sandbox: Sandbox | None, approved: Approved | None
 
     verdict: ShellVerdict = approved.verdict
     place = session.agent.place
-    mounts = sandbox.level.rung == "bwrap"
+    mounts = sandbox.level.backend == "bwrap"
     return Grants(
         verdict.outside,
         sandbox.places(),
@@ -254,12 +254,12 @@ def _explained(
     note = sandbox.note(f"{result.meta['stdout']}\n{result.meta['stderr']}", written)
     if note is not None and note.key == "sandbox.note.network":
         limited = "sandbox.note.limited" if door is not None else note.key
-        note = Phrase("sandbox.note.check" if check else limited)
+        note = Text("sandbox.note.check" if check else limited)
     if note is None:
         return result
     told = str(note)
     if sandbox.plan and session.agent.mode != "plan":
-        session.needs_writing.add(line)
+        session.commands.needs_writing.add(line)
         told = f"{told} {_AGAIN}"
     elif not sandbox.plan and note.key in _LEAVABLE and session.agent.front.can_ask:
         told = f"{told} {LEAVE}"
@@ -280,22 +280,20 @@ async def start_isolated(
     call_id: str = "",
 ) -> ToolResult:
     """Start a background command. Undo covers its start only, which is reported."""
-    from coder.policy.sandbox.servers import LongSandbox
-
     agent, command = session.agent, tool.command(args)
     outside = leaves_sandbox(session, args)
     found = None if outside else await _sandbox(session, read_only=read_only or plan)
-    if isinstance(found, Phrase):
+    if isinstance(found, Text):
         return failed(str(found), found)
     # Where none is wanted it is still ended with us, whatever ends us.
     level = SandboxLevel() if found is None else found.level
     plan = plan or read_only or agent.mode == "plan"
     sandbox = _new_sandbox(session, level, plan=plan, check=check, kind=Sandbox if plan else LongSandbox)
-    held = sandbox.plan and level.rung != "none"
+    held = sandbox.plan and level.backend != "none"
     door = await _door(session, sandbox, command, call_id, check=check)  # the job holds it from its start on
 
     def wrap(argv: list[str]) -> list[str]:
-        if level.rung in ("bwrap", "seatbelt") and not sandbox.plan:  # locks what steers git further down
+        if level.backend in ("bwrap", "seatbelt") and not sandbox.plan:  # locks what steers git further down
             sandbox.look(undo_of(session).repositories())
         return sandbox.wrap(argv, LineAccess(door=door))
 
@@ -311,15 +309,15 @@ async def start_isolated(
         failed_inside = not result.ok and "exit_code" in result.meta
         return _explained(session, sandbox, command, result, door, check=check) if failed_inside else result
     job.owner = session.id
-    session.show_job(job)
-    if not held and not session.told_jobs_uncovered:
-        session.told_jobs_uncovered = True
-        agent.emit(Notice(Phrase("job.uncovered")))
-    said = "" if held else f"{_JOB_LIMITS[level.rung]}/undo does not cover what it changes from now on."
+    session.jobs.show(job)
+    if not held and not session.reminders.jobs_uncovered:
+        session.reminders.jobs_uncovered = True
+        agent.emit(Notice(Text("job.uncovered")))
+    said = "" if held else f"{_JOB_LIMITS[level.backend]}/undo does not cover what it changes from now on."
     return msgspec.structs.replace(
         result,
         for_model=f"{result.for_model}\n[{said}]" if said else result.for_model,
-        meta={**result.meta, "sandbox": level.rung if found is not None else "none"},
+        meta={**result.meta, "sandbox": level.backend if found is not None else "none"},
     )
 
 
@@ -355,7 +353,7 @@ async def run_server_tool(
     session: Session, tool: Tool, args: Mapping[str, Any], on_output: Printed
 ) -> ToolResult:
     """Run a tool of an MCP server. One that we started is sandboxed and covered by `/undo`."""
-    from coder.mcp.tools import McpTool
+    from coder.extend.mcp.mcp_tools import McpTool
 
     run = partial(tool.run, args, session.context, on_output)
     if not (isinstance(tool, McpTool) and tool.covered):
@@ -374,11 +372,11 @@ async def run_program(
     *,
     sandboxed: bool,
     covered: str,
-) -> _T | Phrase:
+) -> _T | Text:
     """Run a hook's program. `covered`: the label under which `/undo` covers it; a sandboxed one that is not
     covered can write nothing. A phrase where a sandbox is required and unavailable."""
     sandbox = await _sandbox(session, read_only=not covered) if sandboxed else None
-    if isinstance(sandbox, Phrase):
+    if isinstance(sandbox, Text):
         return sandbox
     door = await _door(session, sandbox, covered, "")
     try:
@@ -441,7 +439,7 @@ def _settle(session: Session, sandbox: Sandbox, absent: list[str], repositories:
 def _warn(session: Session, key: str, files: list[str]) -> None:
     if files:
         shown = ", ".join(map(session.agent.place.workspace.show, map(Path, files[:_NAMED])))
-        session.agent.emit(Notice(Phrase(key, files=shown), "warning"))
+        session.agent.emit(Notice(Text(key, files=shown), "warning"))
 
 
 async def _look(undo: ShellUndo, command: str) -> None:
@@ -462,21 +460,21 @@ def _after(undo: ShellUndo) -> ShellChanges:
 
 
 def undo_of(session: Session) -> ShellUndo:
-    if session.shell_undo is None:
-        session.shell_undo = ShellUndo(session.agent.root, session.agent.place.home, session.undo)
-    return session.shell_undo
+    if session.undo.shell is None:
+        session.undo.shell = ShellUndo(session.agent.root, session.agent.place.home, session.undo.journal)
+    return session.undo.shell
 
 
 def _tell(session: Session, changes: ShellChanges) -> None:
     agent = session.agent
     if changes.uncovered:
         shown = ", ".join(changes.uncovered[:_NAMED])
-        agent.emit(Notice(Phrase("shell_undo.uncovered", files=shown), "warning"))
-    if changes.partial and not session.told_partial_undo:
-        session.told_partial_undo = True
-        agent.emit(Notice(Phrase("shell_undo.partial"), "warning"))
+        agent.emit(Notice(Text("shell_undo.uncovered", files=shown), "warning"))
+    if changes.partial and not session.reminders.partial_undo:
+        session.reminders.partial_undo = True
+        agent.emit(Notice(Text("shell_undo.partial"), "warning"))
     if changes.git:
-        agent.emit(Notice(Phrase("shell_undo.git")))
+        agent.emit(Notice(Text("shell_undo.git")))
 
 
 # the sandbox
@@ -484,19 +482,21 @@ def _tell(session: Session, changes: ShellChanges) -> None:
 
 async def _sandbox(
     session: Session, *, read_only: bool = False, check: bool = False
-) -> Sandbox | Phrase | None:
+) -> Sandbox | Text | None:
     """None where disabled, a message where one is required and unavailable."""
     agent = session.agent
     settings = agent.config.sandbox
     if settings.mode == "off":
         return None
     level = await agent.sandbox.find()
-    if level.rung == "none" and settings.mode == "require":
-        return Phrase("sandbox.required", reason=level.reason or "-")
+    if level.backend == "none" and settings.mode == "require":
+        return Text("sandbox.required", reason=level.reason or "-")
     plan = read_only or agent.mode == "plan"
-    if (plan, check) not in session.sandboxes:
-        session.sandboxes[plan, check] = _new_sandbox(session, level, plan=plan, check=check, kind=Sandbox)
-    return session.sandboxes[plan, check]
+    if (plan, check) not in session.commands.sandboxes:
+        session.commands.sandboxes[plan, check] = _new_sandbox(
+            session, level, plan=plan, check=check, kind=Sandbox
+        )
+    return session.commands.sandboxes[plan, check]
 
 
 async def found_sandbox(
@@ -507,10 +507,10 @@ async def found_sandbox(
     path = place.environment.get("PATH")
     level = await asyncio.to_thread(probe, place.home, path, place.workspace.root, backend)
     described = level.describe()
-    if level.rung == "none":
-        emit(Notice(Phrase("sandbox.first_none", reason=level.reason or "-"), "warning"))
+    if level.backend == "none":
+        emit(Notice(Text("sandbox.first_none", reason=level.reason or "-"), "warning"))
     elif _is_news(place.home, str(described)):
-        emit(Notice(Phrase("sandbox.first_use", level=described)))
+        emit(Notice(Text("sandbox.first_use", level=described)))
     return level
 
 
@@ -526,11 +526,11 @@ def _is_news(home: Path, text: str) -> bool:
     return True
 
 
-def sandbox_text(session: Session) -> Phrase:
+def sandbox_text(session: Session) -> Text:
     """For `/status`: what is known so far, without probing."""
     agent = session.agent
     if agent.config.sandbox.mode == "off":
-        return Phrase("sandbox.off")
+        return Text("sandbox.off")
     if agent.sandbox.level is None:
-        return Phrase("sandbox.untried")
+        return Text("sandbox.untried")
     return agent.sandbox.level.describe()

@@ -7,7 +7,7 @@ from coder.engine.approval import ask_about_host
 from coder.engine.session import Session
 from coder.policy.network.door import Door, open_door
 from coder.policy.network.rules import REMEMBERED
-from coder.policy.sandbox.ladder import SandboxLevel
+from coder.policy.sandbox.backends import SandboxLevel
 
 _UNASKED = (
     "{host} is not listed in sandbox.network.allow, which is all that a check reaches that runs unasked."
@@ -32,7 +32,7 @@ async def door_for(
         approval = agent.config.approval
         if not agent.front.can_ask or not approval.interactive or approval.auto_approve_ask:
             return _NOBODY.format(host=host)
-        if session.turn is None or not session.turn.hears:
+        if session.turn is None or not session.turn.accepts_steering:
             return _IDLE.format(host=host)
         return await ask_about_host(session, call_id, line, host, f"{REMEMBERED}{host}")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from coder.config import shown
+from coder.base.text import shown
 from coder.config.schema import NetworkRules
 from coder.context.prompt import PLAN_COMMANDS, environment_text, first_bytes, mode_note
 from coder.engine.agent import Agent
@@ -67,15 +67,15 @@ def _commands(agent: Agent) -> str:
     places = f"{', '.join(first)} and {last}"
     return (
         f"run in a sandbox: outside plan mode they may write {places}; the rest of the disk is read-only "
-        f"(and /tmp their own, which the person does not see), .git/config and hooks are closed; network "
-        f"{network}. Lines that only look run unasked, with all but $TMPDIR read-only and no network"
+        f"(/tmp is private), .git/config and hooks are closed; network {network}. "
+        "Read-only lines run unasked, and can write only $TMPDIR, offline"
     )
 
 
 def look_at_git_again(session: Session) -> None:
     """After a rewind, or for another session: what was told before may no longer hold."""
     state = session.agent.git_state
-    if state is not None and state.told and not session.told_git:
+    if state is not None and state.told and not session.reminders.git:
         state.start()
 
 
@@ -89,7 +89,7 @@ async def settle_sandbox(session: Session) -> None:
 async def settle_git(session: Session) -> None:
     """Wait briefly for the git query of the session's start."""
     state = session.agent.git_state
-    if state is not None and not session.told_git and not state.done:
+    if state is not None and not session.reminders.git and not state.done:
         await asyncio.to_thread(state.wait)
         state.late = state.late or not state.done
 
@@ -99,19 +99,19 @@ def with_notes(session: Session, text: str) -> str:
     agent = session.agent
     notes = []
     rules = rules_note(session)
-    if session.told_rules != rules:
-        session.told_rules = rules
+    if session.reminders.rules != rules:
+        session.reminders.rules = rules
         notes.append(rules)
     state = agent.git_state
-    if state is not None and not session.told_git and state.done:
-        session.told_git = state.told = True
+    if state is not None and not session.reminders.git and state.done:
+        session.reminders.git = state.told = True
         if state.text:
             notes.append(f"When the session began: {state.text}" if state.late else state.text)
     if agent.ide is not None and (seen := agent.ide.context.next_note()):
         notes.append(seen)
-    notes += session.job_notes()
-    notes += session.next_notes
-    session.next_notes.clear()
+    notes += session.jobs.notes(session.id)
+    notes += session.reminders.next_notes
+    session.reminders.next_notes.clear()
     return f"{text}\n\n<note>\n{chr(10).join(notes)}\n</note>" if notes else text
 
 
@@ -150,9 +150,9 @@ def _runs_checks(agent: Agent) -> bool:
 def tell_changed_rules(session: Session) -> None:
     """Before a step: the person may have changed the operating mode while the turn runs."""
     rules = rules_note(session)
-    if session.told_rules != rules:
-        session.told_rules = rules
-        session.add_note(f"<note>\nFrom now on: {rules}\n</note>", "rules")
+    if session.reminders.rules != rules:
+        session.reminders.rules = rules
+        session.history.add_note(f"<note>\nFrom now on: {rules}\n</note>", "rules")
 
 
 def tell_nested_instructions(session: Session) -> None:
@@ -160,10 +160,10 @@ def tell_nested_instructions(session: Session) -> None:
     agent = session.agent
     touched = session.context.files.take_touched()
     directories = dict.fromkeys(directory for path in touched for directory in _directories(agent.root, path))
-    new = [directory for directory in directories if directory not in session.told_directories]
+    new = [directory for directory in directories if directory not in session.reminders.directories]
     told: list[str] = []
     for directory in sorted(new, key=lambda directory: len(directory.parts)):
-        session.told_directories.add(directory)
+        session.reminders.directories.add(directory)
         path = directory / "AGENTS.md"
         data, fault = first_bytes(path, agent.root, _NESTED_ROOM) if len(told) < _NESTED_MOST else (b"", None)
         if fault is not None:
@@ -174,7 +174,7 @@ def tell_nested_instructions(session: Session) -> None:
             )
     if told:
         text = "\n\n".join(told).replace("</note", "&lt;/note")
-        session.add_note(f"<note>\n{text}\n</note>", "instructions")
+        session.history.add_note(f"<note>\n{text}\n</note>", "instructions")
 
 
 def _directories(root: Path, path: Path) -> list[Path]:

@@ -18,16 +18,17 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from coder.base.text import one_line
 from coder.config import ConfigError
-from coder.config.address import plugin_of
+from coder.config.providers import plugin_of
 from coder.engine.setup import Plugin, built_in_commands, installed
-from coder.model.base import ChatModel, Chunk, ModelError, ModelRequest, closing
+from coder.models.model import ChatModel, Chunk, ModelError, ModelRequest, closing
 from coder.protocol.events import Notice
-from coder.texts import Phrase, Said, one_line
-from coder.tools.base import Tool, ToolContext, is_mcp
+from coder.texts import AnyText, Text
+from coder.tools.tool import Tool, ToolContext, is_mcp
 
 if TYPE_CHECKING:
-    from coder.config.provider import Provider
+    from coder.config.providers import Provider
     from coder.engine.agent import Agent
     from coder.engine.session import Session
 
@@ -61,20 +62,20 @@ def _apart(work: Callable[[], Any]) -> Future[tuple[Any, BaseException | None]]:
     return future
 
 
-def tried(plugins: Sequence[Plugin]) -> Iterator[tuple[str, Said | None]]:
+def tried(plugins: Sequence[Plugin]) -> Iterator[tuple[str, AnyText | None]]:
     """Each by name, and why it cannot be used."""
     for one in plugins:
         yield f"{one.group.removeprefix('coder.')}: {one.name} ({one.package})", _fault_of(one)
 
 
-def _fault_of(plugin: Plugin) -> Said | None:
+def _fault_of(plugin: Plugin) -> AnyText | None:
     """Found by loading it."""
     if is_shadowed(plugin):
-        return Phrase("plugins.shadowed")
+        return Text("plugins.shadowed")
     try:
         error = _apart(lambda: _loaded(plugin.value)).result(_PATIENCE)[1]
     except TimeoutError:
-        return Phrase("plugins.slow", name=plugin.name, package=plugin.package)
+        return Text("plugins.slow", name=plugin.name, package=plugin.package)
     return None if error is None else _why(error)
 
 
@@ -101,12 +102,12 @@ async def add_tools(session: Session) -> None:
     added: list[str] = []
     for plugin in agent.plugins or ():
         if is_shadowed(plugin):
-            _tell(agent, plugin, Phrase("plugins.shadowed"))
+            _tell(agent, plugin, Text("plugins.shadowed"))
         if plugin.group != "coder.tools":
             continue
         loading = asyncio.wrap_future(_apart(partial(_tools_of, plugin)))
         if (await asyncio.wait([loading], timeout=_PATIENCE))[1]:
-            agent.emit(Notice(Phrase("plugins.slow", name=plugin.name, package=plugin.package), "warning"))
+            agent.emit(Notice(Text("plugins.slow", name=plugin.name, package=plugin.package), "warning"))
         found, error = await loading
         if error is not None:
             _tell(agent, plugin, _why(error))
@@ -114,7 +115,7 @@ async def add_tools(session: Session) -> None:
         tools, usable = found
         taken = [tool for tool in usable if tool.spec.name in agent.tools]
         if taken or len(usable) < len(tools):
-            _tell(agent, plugin, Phrase("plugins.no_tool"))
+            _tell(agent, plugin, Text("plugins.no_tool"))
         for tool in usable:
             if tool not in taken:
                 agent.tools[tool.spec.name] = tool
@@ -149,7 +150,7 @@ def _why(error: BaseException) -> str:
     return one_line(f"{type(error).__name__}: {error}", 300)
 
 
-async def run_command(session: Session, name: str, args: str) -> tuple[Said, bool] | None:
+async def run_command(session: Session, name: str, args: str) -> tuple[AnyText, bool] | None:
     """Run a package's `/name`; None if no package has it."""
     agent = session.agent
     known = installed(agent.root) if agent.plugins is None else agent.plugins
@@ -161,11 +162,11 @@ async def run_command(session: Session, name: str, args: str) -> tuple[Said, boo
         said = await answer if hasattr(answer, "__await__") else answer
         return "" if said is None else str(said), True
     except BaseException as error:  # somebody else's code
-        return Phrase("plugins.failed", name=plugin.name, package=plugin.package, why=_why(error)), False
+        return Text("plugins.failed", name=plugin.name, package=plugin.package, why=_why(error)), False
 
 
-def _tell(agent: Agent, plugin: Plugin, why: Said) -> None:
-    said = Phrase("plugins.failed", name=plugin.name, package=plugin.package, why=why)
+def _tell(agent: Agent, plugin: Plugin, why: AnyText) -> None:
+    said = Text("plugins.failed", name=plugin.name, package=plugin.package, why=why)
     agent.emit(Notice(said, "warning"))
 
 
@@ -174,7 +175,7 @@ def with_factory(provider: Provider, root: Path) -> Provider:
     offered = {one.name: one.value for one in installed(root) if one.group == "coder.providers"}
     name = plugin_of(provider.base_url)
     if name not in offered:
-        raise ConfigError("config.no_plugin", name=name, names=", ".join(offered) or Phrase("modes.none"))
+        raise ConfigError("config.no_plugin", name=name, names=", ".join(offered) or Text("modes.none"))
     return msgspec.structs.replace(provider, factory=offered[name])
 
 

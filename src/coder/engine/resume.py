@@ -7,58 +7,54 @@ import contextlib
 from msgspec import UnsetType
 from msgspec.structs import replace
 
-from coder.config import shown
+from coder.base.safe_open import status_of
+from coder.base.text import shown
 from coder.config.schema import EFFORTS
+from coder.context.action_log import ActionLog
 from coder.context.conversation import count_unanswered
-from coder.context.ledger import Ledger
 from coder.engine.agent import Agent
 from coder.engine.session import Session
+from coder.engine.session_parts import PendingApproval
 from coder.engine.turn_state import NOTHING_ASKED
-from coder.fs.safe_open import status_of
+from coder.history.replay import Replay
+from coder.history.rewound import RecentTurns, marked_log
+from coder.history.signature import is_made_in, is_trusted
+from coder.history.sinks import HistoryError, JsonlHistorySink
+from coder.history.turn_so_far import NewestTurn, TurnSoFar
 from coder.protocol import entries
 from coder.protocol.entries import Job, Observation, State, TurnStart
 from coder.protocol.events import Notice
 from coder.protocol.history import HistoryEvent
-from coder.protocol.messages import Image, Message
-from coder.protocol.usage import Tokens
-from coder.record.files import RecordError
-from coder.record.recent import RecentTurns
-from coder.record.replay import Replay
-from coder.record.rewound import marked_log
-from coder.record.seal import is_made_in, is_trusted
-from coder.record.sinks import JsonlHistorySink
-from coder.record.turn_so_far import NewestTurn
-from coder.texts import Phrase
+from coder.protocol.messages import Image, Message, Tokens
+from coder.texts import Text
 from coder.tools.todo import restore
 
 
 def resume_session(agent: Agent, session_id: str) -> Session:
-    """Unanswered calls get an interrupted result. Raises `RecordError`."""
+    """Unanswered calls get an interrupted result. Raises `HistoryError`."""
     if not agent.place.store.exists(session_id):
-        raise RecordError("session.missing", id=shown(session_id))
+        raise HistoryError("session.missing", id=shown(session_id))
     believed = is_trusted(agent.place.home, agent.place.store, session_id)
     path = agent.place.store.log_path(session_id)
     sink = JsonlHistorySink(path, resolved=True)
     sink.open()
     if not status_of(path).st_size:
         return Session.new(agent, sink)
-    state, ledger, recent, choices, newest = Replay(), Ledger(), RecentTurns(), Choices(), NewestTurn()
+    state, action_log, recent, choices, newest = Replay(), ActionLog(), RecentTurns(), Choices(), NewestTurn()
     jobs = JobsLeft()
     for event, current in marked_log(path):
-        for taker in (state, choices, newest, jobs, *((ledger, recent) if current else ())):
+        for taker in (state, choices, newest, jobs, *((action_log, recent) if current else ())):
             taker.take(event)
     made_here = is_made_in(agent.root, agent.place.home, agent.place.store, session_id)
     session = Session(agent, session_id, [sink], state.created_at, made_here=made_here)
-    session.ledger = ledger
-    session.budget.limit = choices.limit(session.budget.limit)
+    session.action_log = action_log
+    session.meter.budget.limit = choices.limit(session.meter.budget.limit)
     if believed:
         _take_choices(session, choices)
-    session.pending_asks = choices.asks
-    session.pending_turn = newest.so_far
-    session.shown = newest.shown
+    session.checks.last_evidence = newest.shown
     if not believed:
         _keep_conversation_only(session, state)
-    _take_over(session, state)
+    _take_over(session, state, PendingApproval(state, newest.so_far, choices.asks))
     tell_of_memory(session)
     session.announce(resumed=True, recent=recent.turns)
     _tell_of_jobs(session, jobs)
@@ -82,14 +78,14 @@ def _keep_conversation_only(session: Session, state: Replay) -> None:
     words = [own if m.role == "system" else _words_of(m) for m in state.messages]
     state.messages = words if own in words else [own, *words]
     agent = session.agent
-    agent.emit(Notice(Phrase("record.words_only", id=shown(session.id)), "warning"))
+    agent.emit(Notice(Text("record.words_only", id=shown(session.id)), "warning"))
 
 
 def _words_of(message: Message) -> Message:
     """Drop invalid images: providers refuse the whole request for one."""
     images: list[Image] = []
     if message.images:
-        from coder.tools.images.fit import Unusable, decoded
+        from coder.tools.images import Unusable, decoded
 
         for image in message.images:
             with contextlib.suppress(Unusable):
@@ -97,22 +93,22 @@ def _words_of(message: Message) -> Message:
     return replace(message, opaque=None, images=images)
 
 
-def _take_over(session: Session, state: Replay) -> None:
+def _take_over(session: Session, state: Replay, newest: PendingApproval) -> None:
     session.title, session.renamed = state.title, state.renamed
     session.rewinds = state.rewinds
-    session.usage = state.usage
+    session.meter.usage = state.usage
     session.mode_state = state.mode_state
-    session.images.recorded = set(state.images)
-    session.budget.spent = state.cost
+    session.history.recorded_images = set(state.images)
+    session.meter.budget.spent = state.cost
     if not session.agent.mode_chosen and state.mode == "plan":  # looser modes are not restored
         session.agent.mode = "plan"
     session.log.turn = state.turn
-    session.next_notes += state.notes
+    session.reminders.next_notes += state.notes
     session.context.todos = restore(state.todos)
     session.engine_todos = restore(state.engine_todos)
-    session.begin_undo(state.turn)
+    session.undo.begin_turn(state.turn)
     if state.pending_approval is not None and session.agent.front.can_ask and state.unanswered:
-        session.pending = state
+        session.pending = newest
         session.conversation.replace(state.messages)
         session.conversation.unanswered = count_unanswered(state.messages)
         return
@@ -120,13 +116,12 @@ def _take_over(session: Session, state: Replay) -> None:
     state.close_open_calls()
     session.conversation.replace(state.messages)
     session.conversation.unanswered = count_unanswered(state.messages)
-    session.record_interrupted(unanswered)
+    session.history.record_interrupted(unanswered)
     if state.turn_open:
-        _end_interrupted_turn(session)
+        _end_interrupted_turn(session, newest.turn)
 
 
-def _end_interrupted_turn(session: Session) -> None:
-    turn = session.pending_turn
+def _end_interrupted_turn(session: Session, turn: TurnSoFar) -> None:
     session.log.append(
         entries.TurnEnd(
             status="cancelled",
@@ -143,17 +138,17 @@ def _end_interrupted_turn(session: Session) -> None:
 def _tell_of_jobs(session: Session, left: JobsLeft) -> None:
     """Report jobs that ended with the old process. Their ids are not reused."""
     session.jobs.next_number = left.highest + 1
-    session.next_notes += left.unreported.values()
+    session.reminders.next_notes += left.unreported.values()
     for job_id, command in left.running.items():  # killed without an end in the record
         entry = entries.Job(job_id=job_id, state="ended", command=command, stopped_by="session")
         session.log.append(entry)
     gone = left.gone | left.running
     if gone:
         names = ", ".join(f"{job_id} ({command})" for job_id, command in gone.items())
-        session.tell_next(
+        session.reminders.add(
             f"Background jobs ended with the earlier process: {names}. Start again what you need."
         )
-        session.agent.emit(Notice(Phrase("job.gone", jobs=names)))
+        session.agent.emit(Notice(Text("job.gone", jobs=names)))
 
 
 def tell_of_memory(session: Session) -> None:
@@ -166,7 +161,7 @@ def tell_of_memory(session: Session) -> None:
         ("No longer holds", memory.gone_from(system.content)),
     ):
         if new := [fact for fact in map(hide, facts) if fact not in told]:
-            session.tell_next(f"{title}: {'; '.join(new)}")
+            session.reminders.add(f"{title}: {'; '.join(new)}")
 
 
 class Choices:

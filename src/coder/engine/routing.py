@@ -9,13 +9,13 @@ from typing import Literal
 import msgspec
 
 from coder.config.models import sees_images, window_for
-from coder.engine.plan import is_complex
+from coder.engine.complex_tasks import is_complex
 from coder.engine.session import Session
 from coder.engine.turn_state import Turn
-from coder.model.base import ModelError
+from coder.models.model import ModelError
 from coder.protocol import entries
 from coder.protocol.events import Notice
-from coder.texts import Phrase
+from coder.texts import Text
 
 Tier = Literal["fast", "strong"]
 
@@ -47,7 +47,7 @@ async def choose_model(session: Session, turn: Turn, chosen_before: str = "") ->
         return
     routing = agent.config.routing
     if not (routing.fast or routing.strong):
-        raise ModelError(Phrase("routing.none"), kind="bad_request")
+        raise ModelError(Text("routing.none"), kind="bad_request")
     if chosen_before and chosen_before in (routing.fast, routing.strong):
         _use(session, turn, chosen_before)
         return
@@ -55,12 +55,12 @@ async def choose_model(session: Session, turn: Turn, chosen_before: str = "") ->
     wanted, other = (routing.fast, routing.strong) if tier == "fast" else (routing.strong, routing.fast)
     _use(session, turn, wanted or other)
     session.log.append(entries.Routing(model=turn.model, tier=tier))
-    agent.emit(Notice(Phrase("routing.chosen", model=turn.model)))
+    agent.emit(Notice(Text("routing.chosen", model=turn.model)))
 
 
 def _use(session: Session, turn: Turn, model: str) -> None:
     """Switch from the next request on, with the model's window."""
-    turn.model = session.model_in_use = model
+    turn.model = session.meter.model_in_use = model
     agent = session.agent
     agent.chosen = msgspec.structs.replace(agent.chosen, window=window_for(agent.config, model))
     blind = model in session.images.refused or sees_images(agent.config, model) is False
@@ -81,7 +81,7 @@ def model_for_side_requests(session: Session) -> str:
     if agent.chosen.name != "auto":
         return session.modes.model if session.modes and session.modes.model else agent.chosen.name
     routing = agent.config.routing
-    used = session.model_in_use
+    used = session.meter.model_in_use
     return used if used in (routing.fast, routing.strong) and used else routing.strong or routing.fast
 
 
@@ -120,7 +120,7 @@ def fall_back(session: Session, turn: Turn, error: ModelError) -> bool:
         return False
     turn.models_tried.append(turn.model)
     agent.emit(
-        Notice(Phrase("routing.fallback", old=turn.model, new=others[0], reason=error.phrase), "warning")
+        Notice(Text("routing.fallback", old=turn.model, new=others[0], reason=error.phrase), "warning")
     )
     session.log.append(entries.Routing(model=others[0], instead_of=turn.model, because=str(error)))
     _use(session, turn, others[0])

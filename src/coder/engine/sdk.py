@@ -19,7 +19,8 @@ from coder.config.schema import OperatingMode
 from coder.engine.dispatch import Work
 from coder.engine.engine import Engine
 from coder.engine.setup import Options, open_agent, provider_of, read_settings, with_model_named
-from coder.model.base import ChatModel
+from coder.history.sinks import HistorySink
+from coder.models.model import ChatModel
 from coder.protocol.entries import Action, Assistant, Observation
 from coder.protocol.events import (
     AnyEvent,
@@ -31,14 +32,13 @@ from coder.protocol.events import (
     Recorded,
     TurnEnded,
     Verification,
+    in_words,
 )
 from coder.protocol.history import HistoryEvent
-from coder.protocol.in_words import in_words
+from coder.protocol.messages import Usage
 from coder.protocol.ops import AnyOp, ApprovalReply, Cancel, Close, UserInput
-from coder.protocol.usage import Usage
-from coder.record.sinks import HistorySink
-from coder.texts import Texts
-from coder.tools.base import Tool
+from coder.texts import Catalog
+from coder.tools.tool import Tool
 
 Approval = bool | Literal["yes", "no", "always"] | ApprovalReply
 Approver = Callable[[ApprovalRequested], Approval | Awaitable[Approval]]
@@ -96,7 +96,7 @@ class AgentSession:
         self._approve = approve
         self._model = model
         self._engine: Engine | None = None
-        self._texts = Texts("en")  # until the settings are read
+        self._texts = Catalog("en")  # until the settings are read
         self._starting = asyncio.Lock()
         self._pending: deque[_Reading] = deque()  # of the queued inputs, the running one first
         self._reader: asyncio.Task[None] | None = None

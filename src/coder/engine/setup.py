@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import sys
@@ -12,18 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from coder.base.process.own_process import keep_secret
 from coder.config import ConfigError
-from coder.config.address import plugin_of
 from coder.config.allowlist import Allowlist
 from coder.config.files import ensure_directory
 from coder.config.load import Loaded, home_directory
 from coder.config.models import context_window_of, dialect_of, is_local, keep_dialect
-from coder.config.provider import (
+from coder.config.providers import (
     NoProvider,
     Provider,
     child_environment,
-    nameable,
+    expandable_env,
     own_keys,
+    plugin_of,
     provider_keys,
     resolve_provider,
     wire_of,
@@ -31,7 +33,6 @@ from coder.config.provider import (
 from coder.config.schema import OPERATING_MODES, Config, Dialect, McpSection, McpServer, OperatingMode
 from coder.config.trust import TrustStore, load_with_trust
 from coder.context.memory import Memory
-from coder.context.skills import Skills
 from coder.engine.agent import (
     Agent,
     Capabilities,
@@ -42,20 +43,20 @@ from coder.engine.agent import (
     PromptLimits,
     SandboxProbe,
 )
-from coder.model.base import ChatModel
-from coder.model.make import ListingModel, local_wire, make_model, make_wire
-from coder.policy.decide import preset_gives
+from coder.extend.skills import Skills
+from coder.history.sinks import HistorySink
+from coder.history.store import SessionStore
+from coder.models.make import ListingModel, local_wire, make_model, make_wire
+from coder.models.model import ChatModel
+from coder.policy.decide import preset_table
 from coder.policy.workspace import DirectoryWorkspace
-from coder.process.own_process import keep_secret
 from coder.protocol.events import AnyEvent, Notice
-from coder.record.sinks import HistorySink
-from coder.record.store import SessionStore
-from coder.texts import Joined, Phrase, Said, Texts, pick_language
-from coder.tools.base import Tool
+from coder.texts import AnyText, Catalog, JoinedText, Text, pick_language
 from coder.tools.registry import make_tools
+from coder.tools.tool import Tool
 
 if TYPE_CHECKING:
-    from coder.engine.mcp import TriedServers
+    from coder.engine.mcp_session import TriedServers
     from coder.engine.plugins import PackageModel
 
 SMALL_WINDOW = 16_384  # tokens up to which a model gets few tools and a short prompt
@@ -107,7 +108,7 @@ class Settings(msgspec.Struct, frozen=True):
 
     loaded: Loaded
     home: Path
-    texts: Texts
+    texts: Catalog
     trusted: bool
     trust_status: str
 
@@ -120,11 +121,11 @@ def read_settings(options: Options) -> Settings:
         raise ConfigError("mode.unknown", name=options.mode, names=", ".join(OPERATING_MODES))
     home = home_directory(options.environ)
     loaded, status = load_with_trust(
-        options.cwd, home, options.environ, options.flags(), options.config_file, preset_gives
+        options.cwd, home, options.environ, options.flags(), options.config_file, preset_table
     )
     lang = pick_language(options.lang, loaded.config.ui.lang, options.environ)
     return Settings(
-        loaded=loaded, home=home, texts=Texts(lang), trusted=status == "trusted", trust_status=status
+        loaded=loaded, home=home, texts=Catalog(lang), trusted=status == "trusted", trust_status=status
     )
 
 
@@ -232,10 +233,10 @@ def _secrets(config: Config, options: Options, provider: Provider, home: Path) -
     """Secrets to redact everywhere: provider keys and MCP credentials."""
     keys = own_keys(options.environ, provider)
     if config.mcp.servers:
-        from coder.mcp.endpoint import secrets_of
-        from coder.mcp.tokens import TokenStore
+        from coder.extend.mcp.endpoint import secrets_of
+        from coder.extend.mcp.tokens import TokenStore
 
-        keys += secrets_of(config.mcp.servers, nameable(options.environ, provider))
+        keys += secrets_of(config.mcp.servers, expandable_env(options.environ, provider))
         keys += TokenStore(home).secrets()
     return keys
 
@@ -265,25 +266,25 @@ def _connections(
 
         git_state = GitState(root, place.environment)
     if config.ide.enabled:
-        from coder.context.ide.client import IdeClient
-        from coder.context.ide.context import IdeContext
+        from coder.addons.ide.ide_client import IdeClient
+        from coder.addons.ide.ide_context import IdeContext
 
         ide = IdeClient(IdeContext(root), root, options.environ)
     if config.mcp.servers:
-        from coder.engine.mcp import make_servers
+        from coder.engine.mcp_session import make_servers
 
         mcp = make_servers(
             config,
             root,
             place.home,
             environment=place.environment,
-            variables=nameable(options.environ, provider),
+            variables=expandable_env(options.environ, provider),
             own_keys=provider_keys(options.environ, provider),
             level=sandbox.find,
             keep_secret=place.keep_secret,
         )
     if any(source.settings.get("hooks") for source in settings.loaded.sources):
-        from coder.hooks.hooks import hooks_in
+        from coder.extend.hooks import hooks_in
 
         hooks = hooks_in(settings.loaded.sources, trusted=settings.trusted)
     if chooses:
@@ -294,7 +295,7 @@ def _connections(
 
 async def try_servers(options: Options, settings: Settings, only: str = "") -> TriedServers:
     """Connection test of every MCP server, without a provider. `only`: just this one, even if disabled."""
-    from coder.engine.mcp import level_when_asked, make_servers, tried
+    from coder.engine.mcp_session import level_when_asked, make_servers, tried
 
     try:
         provider = resolve_provider(settings.loaded.config, options.environ)
@@ -309,7 +310,7 @@ async def try_servers(options: Options, settings: Settings, only: str = "") -> T
         options.cwd.resolve(),
         settings.home,
         environment=closed_environment(options.environ, provider),
-        variables=nameable(options.environ, provider),
+        variables=expandable_env(options.environ, provider),
         own_keys=provider_keys(options.environ, provider),
         level=level_when_asked(settings.home, options.environ.get("PATH"), options.cwd),
     )
@@ -318,12 +319,12 @@ async def try_servers(options: Options, settings: Settings, only: str = "") -> T
 
 async def log_in(options: Options, settings: Settings, name: str, show: Callable[[str], None] | None) -> None:
     """Log in at an MCP server (`show` gets the address for the browser), or out where that is None. Raises
-    `McpFault` and `OSError`."""
-    from coder.engine.mcp import login
-    from coder.mcp.endpoint import Surroundings
+    `McpError` and `OSError`."""
+    from coder.engine.mcp_session import login
+    from coder.extend.mcp.endpoint import Surroundings
 
     none = Provider("", "", settings.loaded.config.provider.api_key)
-    keys, variables = provider_keys(options.environ, none), nameable(options.environ, none)
+    keys, variables = provider_keys(options.environ, none), expandable_env(options.environ, none)
     around = Surroundings(options.cwd, {}, variables, keys, settings.home)
     await login(name, settings.loaded.config.mcp.servers[name], around, show)
 
@@ -331,15 +332,15 @@ async def log_in(options: Options, settings: Settings, name: str, show: Callable
 def _tell_of_settings(agent: Agent, settings: Settings) -> None:
     """Warn of settings that have no effect."""
 
-    def warn(key: str, **values: Said) -> None:
-        agent.emit(Notice(Phrase(key, **values), "warning"))
+    def warn(key: str, **values: AnyText) -> None:
+        agent.emit(Notice(Text(key, **values), "warning"))
 
     unknown = [name for name in agent.config.permission.tools if name not in agent.tools and "__" not in name]
     if unknown:
         warn("permissions.no_tool", names=", ".join(unknown))
     if settings.loaded.ignored and settings.trust_status == "changed":
         changes = TrustStore(settings.home).difference(agent.root, settings.loaded.relevant)
-        warn("trust.changed", changes=Joined(changes.phrases(), "; "))
+        warn("trust.changed", changes=JoinedText(changes.phrases(), "; "))
     elif settings.loaded.ignored:
         warn("trust.ignored", keys=", ".join(sorted({one.key for one in settings.loaded.ignored})))
 
@@ -372,8 +373,6 @@ async def listed_models(
 ) -> list[str]:
     """The models that the server lists. Raises `ModelError`, or `TimeoutError` after `seconds`.
     `home` has the model that coder serves itself."""
-    import asyncio
-
     wire = _of_package(provider) or _wire(provider, home)
     try:
         async with asyncio.timeout(seconds):
@@ -405,7 +404,7 @@ def provider_of(options: Options, settings: Settings) -> Provider:
     return with_factory(provider, options.cwd)
 
 
-def installed_plugins(options: Options) -> Iterator[tuple[str, Said | None]]:
+def installed_plugins(options: Options) -> Iterator[tuple[str, AnyText | None]]:
     from coder.engine.plugins import tried
 
     return tried(installed(options.cwd))

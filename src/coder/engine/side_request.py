@@ -12,11 +12,11 @@ from typing import Any, cast
 from coder.context.conversation import message_tokens
 from coder.engine.session import Session
 from coder.engine.turn_state import Turn
-from coder.model.base import Completed, ModelError, ModelRequest, Restarted, Retrying, TextDelta
+from coder.models.model import Completed, ModelError, ModelRequest, Restarted, Retrying, TextDelta
+from coder.protocol import entries
 from coder.protocol.events import Notice
-from coder.protocol.messages import Message
-from coder.protocol.usage import Usage
-from coder.texts import Phrase
+from coder.protocol.messages import Message, Tokens, Usage
+from coder.texts import Text
 
 _LONGEST = 400_000  # characters of an answer, thinking included
 _THINKING = r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)"
@@ -27,10 +27,10 @@ async def side_request(session: Session, turn: Turn | None, model: str, instruct
     agent = session.agent
     messages = [Message(role="system", content=instruction), Message(role="user", content=text)]
     counter = session.conversation.counter
-    money = session.budget
+    money = session.meter.budget
     size = sum(message_tokens(counter, message) for message in messages) if money.limit is not None else 0
     if money.would_pass(model, size):
-        raise ModelError(Phrase("budget.reached", **money.shown()), kind="budget")
+        raise ModelError(Text("budget.reached", **money.shown()), kind="budget")
     prompt_id = turn.prompt_id if turn is not None else session.id
     request = ModelRequest(model=model, messages=messages, prompt_id=prompt_id)
     parts: list[str] = []
@@ -67,14 +67,13 @@ def one_of(answer: str, *words: str) -> str:
     return str(found[-1]) if found else ""
 
 
-def retry_text(retrying: Retrying) -> Phrase:
-    return Phrase(
-        "model.retry", reason=retrying.reason, attempt=retrying.attempt, wait=f"{retrying.wait:.1f}"
-    )
+def retry_text(retrying: Retrying) -> Text:
+    return Text("model.retry", reason=retrying.reason, attempt=retrying.attempt, wait=f"{retrying.wait:.1f}")
 
 
 def _count(session: Session, turn: Turn | None, model: str, usage: Usage) -> None:
-    cost = session.count_side_request(model, usage)
+    cost = session.meter.count_side_request(model, usage)
+    session.log.append(entries.Usage(model=model, tokens=Tokens.of(usage), cost_usd=cost))
     if turn is not None:
         turn.usage = turn.usage.plus(usage)
         turn.cost += cost or 0.0

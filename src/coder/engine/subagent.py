@@ -11,10 +11,12 @@ from typing import Any
 import msgspec
 
 from coder.engine.agent import Agent
+from coder.engine.isolation import undo_of
 from coder.engine.notes import environment_of, rules_note
 from coder.engine.session import Session
 from coder.engine.turn import run_turn
-from coder.engine.verify.run import saw_changes, saw_edits
+from coder.engine.verify.attempts import saw_changes, saw_edits
+from coder.history.log import now
 from coder.protocol import entries
 from coder.protocol.events import (
     AnyEvent,
@@ -27,9 +29,8 @@ from coder.protocol.events import (
 )
 from coder.protocol.history import HistoryEvent
 from coder.protocol.messages import Message, head_length
-from coder.record.log import now
-from coder.texts import Phrase
-from coder.tools.base import Tool, ToolResult, failed, summed_up
+from coder.texts import Text
+from coder.tools.tool import Tool, ToolResult, failed, summed_up
 
 _MAX_STEPS = 60  # a piece of work that takes more is not a piece
 _MAX_SUMMARY = 8_000  # characters: the point of a subagent is that its details stay with it
@@ -79,7 +80,7 @@ async def run_subagent(
         turn = await run_turn(child, objective)
     finally:
         left = _hand_over_jobs(parent, child)
-    parent.usage = parent.usage.plus(turn.usage)
+    parent.meter.usage = parent.meter.usage.plus(turn.usage)
     if parent.turn is not None:
         parent.turn.usage = parent.turn.usage.plus(turn.usage)
         saw_edits(parent, parent.turn, turn.edited)
@@ -98,14 +99,14 @@ async def run_subagent(
         why = turn.reason or turn.status
         return failed(
             f"the subagent did not finish: {why}\n{turn.answer}{left}".rstrip(),
-            Phrase("tool.task_failed", why=why),
+            Text("tool.task_failed", why=why),
             **meta,
         )
     report = turn.answer.strip()
     if len(report) > _MAX_SUMMARY:
         report = report[:_MAX_SUMMARY] + f"\n[cut at {_MAX_SUMMARY} characters]"
     return summed_up(
-        Phrase("tool.task_done", n=turn.steps, tokens=f"{turn.usage.total:,}"),
+        Text("tool.task_done", n=turn.steps, tokens=f"{turn.usage.total:,}"),
         (report or "(the subagent reported nothing)") + left,
         detail=report,
         detail_kind="text",
@@ -123,28 +124,23 @@ def _hand_over_jobs(parent: Session, child: Session) -> str:
 
 
 def _child(parent: Session, kind: str) -> Session:
-    from coder.engine.isolation import undo_of
-
     task_id = os.urandom(3).hex()
     agent = _child_agent(parent.agent, kind)
-    child = Session(agent, f"{parent.id}.{task_id}", [_IntoParent(parent, task_id, kind)], now())
+    child = Session(
+        agent, f"{parent.id}.{task_id}", [_IntoParent(parent, task_id, kind)], now(), parent=parent
+    )
     agent.session = child
     child.log.turn = parent.log.turn - 1  # its one turn is its parent's: undo takes both back at once
     child.context.workspace = parent.context.workspace
-    child.outputs = parent.outputs
     child.context.outputs = parent.context.outputs / task_id  # where its parent can read them as well
-    child.share_undo(parent)
-    child.shell_undo = undo_of(parent)  # one for all: they run beside each other
-    child.jobs = parent.jobs
+    child.undo.share(parent.undo)
+    child.undo.shell = undo_of(parent)  # one for all: they run beside each other
     child.context.jobs = parent.jobs if "job" in agent.tools else None  # an explorer could not look after one
-    child.redactor = parent.redactor
-    child.budget = parent.budget
-    child.loop_guard = parent.loop_guard
-    child.told_rules = rules_note(child)
+    child.reminders.rules = rules_note(child)
     prompt = f"{PROMPTS[kind]}\n\n{parent.redactor.redact(environment_of(agent))}"
     child.conversation.append(Message(role="system", content=prompt))
     if kind == "explore":  # it changes nothing, so that rules of the project would only fill its context
-        child.told_directories = set(parent.told_directories)
+        child.reminders.directories = set(parent.reminders.directories)
         return child
     messages = parent.conversation.messages
     for instructions in messages[1 : head_length(messages)]:

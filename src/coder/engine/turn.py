@@ -12,8 +12,8 @@ from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any
 
-from coder.engine.answer import Answer, ask_model
-from coder.engine.fitting import crowded, too_long
+from coder.engine.complex_tasks import start_with_todos, without_pastes
+from coder.engine.fitting import needs_compaction, too_long
 from coder.engine.guards import GUARDS, session_turns, stopped
 from coder.engine.notes import (
     rules_note,
@@ -23,19 +23,19 @@ from coder.engine.notes import (
     tell_nested_instructions,
     with_notes,
 )
-from coder.engine.plan import start_with_todos, without_pastes
 from coder.engine.routing import choose_model
 from coder.engine.session import Session
+from coder.engine.setup import installed
+from coder.engine.step import Answer, ask_model
 from coder.engine.turn_state import NOTHING_ASKED, Asks, Turn, Words
-from coder.model.base import CallReady, ModelError
+from coder.history.sinks import HistoryError, valid_text
+from coder.models.model import CallReady, ModelError
 from coder.protocol import entries
 from coder.protocol.events import Evidence, Failed, Notice, Steered, TurnEnded, TurnStarted
-from coder.protocol.history import INTERRUPTED
-from coder.protocol.messages import IMAGE_SUFFIX, Image, tool_message
-from coder.protocol.usage import Tokens
-from coder.record.files import RecordError, valid_text
-from coder.texts import Phrase
-from coder.tools.base import ToolResult
+from coder.protocol.history import INTERRUPTED, title_of
+from coder.protocol.messages import IMAGE_SUFFIX, Image, Tokens, tool_message
+from coder.texts import Text
+from coder.tools.tool import ToolResult
 
 
 async def run_turn(
@@ -58,7 +58,7 @@ async def run_turn(
     images: list[Image] = []
     typed = words.typed if words is not None else ""  # a subagent's objective is a model's
     written = instant or session.agent.parent is not None  # nobody typed its `@`
-    expanded = text if written else await _with_named(session, text, images, typed)
+    expanded = text if written else await _expand_mentions(session, text, images, typed)
     lines = await _with_images(session, sent, images) if sent else ""
     message = "\n\n".join(part for part in (expanded, attached, lines) if part)
     refused = too_long(session, message, images)
@@ -90,14 +90,14 @@ async def run_turn(
         await start_with_todos(session, turn)
         await _steps(session, turn)
 
-    await _to_the_end(session, turn, work())
+    await _run_and_finish(session, turn, work())
     return turn
 
 
-async def _blocked_by_hook(session: Session, text: str) -> Phrase | None:
+async def _blocked_by_hook(session: Session, text: str) -> Text | None:
     if session.agent.hooks is None:
         return None
-    from coder.engine.hooks import before_prompt
+    from coder.engine.hook_points import before_prompt
 
     return await before_prompt(session, text)
 
@@ -106,23 +106,21 @@ async def _gather_tools(session: Session, turn: Turn) -> None:
     """The tools of installed packages, and of MCP servers, which may have to be waited for."""
     agent = session.agent
     if agent.plugins is None:
-        from coder.engine.setup import installed
-
         agent.plugins = await asyncio.to_thread(installed, agent.root)
         if agent.plugins:
             from coder.engine.plugins import add_tools
 
-            with turn.busy(Phrase("stopped.packages")):
+            with turn.busy(Text("stopped.packages")):
                 await add_tools(session)
     if session.agent.mcp is None:
         return
-    from coder.engine.mcp import offer_tools
+    from coder.engine.mcp_session import offer_tools
 
-    with turn.busy(Phrase("stopped.servers")):
+    with turn.busy(Text("stopped.servers")):
         await offer_tools(session)
 
 
-async def _with_named(session: Session, text: str, images: list[Image], typed: str) -> str:
+async def _expand_mentions(session: Session, text: str, images: list[Image], typed: str) -> str:
     """The text, then what it names: files (`@path`) and resources of MCP servers (`@server:uri`). Files that
     are images go to `images`. What is put in is not searched for names again. `typed`: the person's words."""
     if "@" not in text and not IMAGE_SUFFIX.search(text):  # a dropped image's path
@@ -138,14 +136,14 @@ async def _with_named(session: Session, text: str, images: list[Image], typed: s
     images += found
     if not servers:
         return message
-    from coder.engine.mcp_offers import resources
+    from coder.engine.mcp_session import resources
 
     return "\n\n".join([message, *await resources(session, text)])
 
 
 async def _with_images(session: Session, sent: Sequence[Image], images: list[Image]) -> str:
     """Add what the front end sent; a line of the message for each."""
-    from coder.engine.images import received
+    from coder.engine.session_images import received
 
     taken, lines = await received(session, sent)
     images += taken
@@ -173,7 +171,7 @@ def _begin(
     turn.refused = refused
     session.turn = turn
     _let_start_tasks(session)
-    session.begin_undo(turn.number)
+    session.undo.begin_turn(turn.number)
     if not refused:
         # The editor's selection, the files named with @ and the person's own words may hold secrets as well.
         message = redact(with_notes(session, message))
@@ -186,7 +184,9 @@ def _begin(
         message=message if message != text and not refused else None,
         instant=_redacted(instant, redact),
     )
-    session.add_user(text, entry, () if refused else images)
+    session.rewinds = []
+    session.title = session.title or title_of(text)
+    session.history.add_user(text, entry, () if refused else images)
     turn.images = [image.name for image in images]
     agent.emit(TurnStarted(turn=turn.number, text=text, prompt_id=turn.prompt_id))
     return turn
@@ -224,10 +224,10 @@ async def _steps(session: Session, turn: Turn) -> None:
     while True:
         session.log.step = turn.steps
         await settle_sandbox(session)  # before the guards: what they find must hold until the request
-        if crowded(session):
-            from coder.engine.compact import make_less
+        if needs_compaction(session):
+            from coder.engine.compact import compact_if_needed
 
-            await make_less(session, turn)
+            await compact_if_needed(session, turn)
         for guard in GUARDS:
             if stop := await guard(session, turn):
                 turn.status, turn.reason = stop
@@ -238,9 +238,9 @@ async def _steps(session: Session, turn: Turn) -> None:
             answer = await ask_model(session, turn)
         except ModelError as error:
             if error.kind == "context":
-                from coder.engine.compact import make_room
+                from coder.engine.compact import compact_after_overflow
 
-                if await make_room(session, turn):
+                if await compact_after_overflow(session, turn):
                     continue
             raise
         turn.steps += 1
@@ -263,7 +263,7 @@ async def _goes_on(session: Session, turn: Turn, answer: Answer) -> bool:
     if await wants_to_continue(session, turn, answer) or await verify_edits(session, turn):
         return True
     if session.agent.hooks is not None:
-        from coder.engine.hooks import before_stop
+        from coder.engine.hook_points import before_stop
 
         if await before_stop(session, turn):
             return True
@@ -281,12 +281,12 @@ async def _hear_person(session: Session, turn: Turn) -> None:
         text = valid_text(op.text).strip()
         images: list[Image] = []
         typed = without_pastes(text, [valid_text(piece).strip() for piece in op.pasted])
-        message = await _with_named(session, text, images, typed)
+        message = await _expand_mentions(session, text, images, typed)
         # What cannot be heard becomes a turn of its own, which says why or shows its images.
         fits = not images and too_long(session, message, images) is None
         heard = fits and await _blocked_by_hook(session, text) is None
         if heard:
-            session.add_note(message, "person")
+            session.history.add_note(message, "person")
             turn.heard.append(redact(text))
             typed = redact(typed)
             turn.words = Words(f"{turn.words.typed}\n\n{typed}", f"{turn.words.said}\n\n{typed}")
@@ -298,12 +298,12 @@ async def verify_edits(session: Session, turn: Turn) -> bool:
     """True where the turn must go on because a check failed."""
     if not turn.edited:
         return False
-    from coder.engine.verify import run as verify
+    from coder.engine.verify import attempts as verify
 
     return await verify.verify_edits(session, turn)
 
 
-async def _to_the_end(session: Session, turn: Turn, work: Coroutine[Any, Any, None]) -> None:
+async def _run_and_finish(session: Session, turn: Turn, work: Coroutine[Any, Any, None]) -> None:
     """Run the work and end the turn, however the work ends."""
     try:
         await work
@@ -316,12 +316,12 @@ async def _to_the_end(session: Session, turn: Turn, work: Coroutine[Any, Any, No
     except ModelError as error:
         turn.status, turn.reason = ("prompt_limit" if error.kind == "context" else "error"), error.phrase
         session.agent.emit(Failed(error.phrase, code=error.kind))
-    except RecordError as error:
+    except HistoryError as error:
         turn.status, turn.reason = "error", error.phrase
         session.agent.emit(Failed(error.phrase, code="record"))
     except Exception as error:  # said by the engine, which keeps its details; here the turn is ended
         words = f"{type(error).__name__}: {error}"
-        turn.status, turn.reason = "error", Phrase("fault.words", words=words)
+        turn.status, turn.reason = "error", Text("fault.words", words=words)
         _end(session, turn)
         raise
     _end(session, turn)
@@ -331,11 +331,11 @@ def _tell_of_jobs(session: Session) -> None:
     """A cancel ends the turn; what runs in the background is the session's, and is named."""
     if session.agent.parent is None and (running := session.jobs.running):  # not for a subagent as well
         names = ", ".join(f"{job.id} ({session.redactor.redact(job.command)})" for job in running)
-        session.agent.emit(Notice(Phrase("job.still_running", jobs=names)))
+        session.agent.emit(Notice(Text("job.still_running", jobs=names)))
 
 
-def cancelled(doing: Sequence[str | Phrase]) -> Phrase:
-    return Phrase("turn.cancelled", what=tuple(doing)) if doing else Phrase("turn.cancelled_idle")
+def cancelled(doing: Sequence[str | Text]) -> Text:
+    return Text("turn.cancelled", what=tuple(doing)) if doing else Text("turn.cancelled_idle")
 
 
 def _leave_no_call_open(session: Session) -> None:
@@ -352,7 +352,7 @@ def _leave_no_call_open(session: Session) -> None:
 
 def _end(session: Session, turn: Turn) -> None:
     agent = session.agent
-    turn.hears = False
+    turn.accepts_steering = False
     for op in turn.steers:
         agent.emit(Steered(op.text, heard=False))
     _leave_no_call_open(session)
@@ -360,7 +360,7 @@ def _end(session: Session, turn: Turn) -> None:
     turn.answer = "\n\n".join(dict.fromkeys(filter(None, turn.answers())))
     evidence = _evidence(session, turn)
     if evidence is not None:
-        session.shown = evidence, verification
+        session.checks.last_evidence = evidence, verification
     duration = round((time.monotonic() - turn.begun) * 1000)
     entry = entries.TurnEnd(
         status=turn.status,
@@ -379,14 +379,14 @@ def _end(session: Session, turn: Turn) -> None:
         if turn.status == "ok":
             session.log.append(entries.Final(tokens=entry.tokens), turn.answer)
         session.log.append(entry)
-    except RecordError as error:
+    except HistoryError as error:
         if turn.status != "error":
             agent.emit(Failed(error.phrase, code="record"))
         turn.status, turn.reason = "error", error.phrase
     else:
         session.write_snapshot()
     if evidence is not None:
-        from coder.engine.verify.run import tell_evidence
+        from coder.engine.verify.attempts import tell_evidence
 
         tell_evidence(session, turn, evidence)
     agent.emit(
@@ -409,34 +409,35 @@ def _evidence(session: Session, turn: Turn) -> Evidence | None:
     """What a turn has shown that changed files, or whose answer speaks of tests."""
     if not turn.checks.touched and not ("test" in turn.answer.lower() or "测" in turn.answer):
         return None
-    from coder.engine.verify.run import evidence_of
+    from coder.engine.verify.attempts import evidence_of
 
     return evidence_of(session, turn)
 
 
 async def continue_turn(session: Session) -> Turn | None:
     """Resume a turn whose last call waited for approval: ask again, then continue."""
-    state = session.pending
-    if state is None:
+    pending = session.pending
+    if pending is None:
         return None
     session.pending = None
-    turn = Turn.taken_up(state.turn, session.pending_turn, session.id, session.pending_asks)
+    state = pending.replay
+    turn = Turn.taken_up(state.turn, pending.turn, session.id, pending.asks)
     _let_start_tasks(session)
     session.turn = turn
     session.log.step = max(0, turn.steps - 1)
-    session.told_rules = rules_note(session)
+    session.reminders.rules = rules_note(session)
     waiting = state.pending_approval and state.pending_approval.call_id
     lost = [call for call in state.unanswered if call.id != waiting]
 
     async def work() -> None:
-        session.record_interrupted(lost)
+        session.history.record_interrupted(lost)
         for call in lost:
             session.conversation.append(tool_message(call, INTERRUPTED))
-        await choose_model(session, turn, session.pending_turn.model)
+        await choose_model(session, turn, pending.turn.model)
         from coder.engine.calls import run_calls
 
         await run_calls(session, turn, [CallReady(c) for c in state.unanswered if c.id == waiting])
         await _steps(session, turn)
 
-    await _to_the_end(session, turn, work())
+    await _run_and_finish(session, turn, work())
     return turn

@@ -10,11 +10,11 @@ from coder.config.schema import OperatingMode
 
 if TYPE_CHECKING:
     from coder.engine.agent import Agent
-    from coder.lookback.index.search import Found
+    from coder.history.rewound import EarlierMessage
+    from coder.history.search.query import Found
+    from coder.history.store import SessionInfo
     from coder.protocol.events import PastTurn
     from coder.protocol.history import HistoryEvent
-    from coder.record.rewound import EarlierMessage
-    from coder.record.store import SessionInfo
 
 
 class EngineView:
@@ -77,7 +77,7 @@ class EngineView:
         """The record of the conversation as it is now."""
         if not self.is_recorded:
             return iter(())
-        from coder.record.rewound import current_log
+        from coder.history.rewound import current_log
 
         return current_log(self._agent.place.store.log_path(self.session_id))
 
@@ -85,14 +85,13 @@ class EngineView:
         """The person's messages that the conversation can be taken back to, oldest first."""
         if not self.is_recorded:
             return []
-        from coder.record.rewound import earlier_messages
+        from coder.history.rewound import earlier_messages
 
         return earlier_messages(self._agent.place.store.log_path(self.session_id))
 
     def recent_turns(self, session_id: str) -> list[PastTurn]:
         """The last turns of a session, shortened."""
-        from coder.record.recent import RecentTurns
-        from coder.record.rewound import current_log
+        from coder.history.rewound import RecentTurns, current_log
 
         recent = RecentTurns()
         for event in current_log(self._agent.place.store.log_path(session_id)):
@@ -101,8 +100,8 @@ class EngineView:
 
     def search(self, words: str, most: int) -> list[Found]:
         """Sessions recorded in this directory in which the words occur."""
-        from coder.lookback.index.database import IndexFault
-        from coder.lookback.index.search import search
+        from coder.history.search.database import IndexFault
+        from coder.history.search.query import search
 
         place = self._agent.place
         try:

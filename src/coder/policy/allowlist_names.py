@@ -8,10 +8,11 @@ installs packages or reaches other machines, where each word leads elsewhere.
 from __future__ import annotations
 
 from collections.abc import Callable
+from shlex import join
 
-from coder.policy import further_words
+from coder.policy import safe_arguments as further_words
 from coder.policy.programs import names
-from coder.policy.programs.dangers import base_name
+from coder.policy.programs.effects import base_name
 from coder.policy.shell.words import Word
 from coder.policy.verification import TOOL_DIRECTORIES
 
@@ -90,7 +91,6 @@ def name_of(words: list[Word], *, listed: bool, inside: Callable[[str], bool]) -
     )
     if not short and not _exact(args):
         return ""
-    from shlex import join
 
     return join([plain, *(word.text for word in (identity if short else args))])
 

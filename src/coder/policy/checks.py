@@ -14,7 +14,7 @@ from shlex import join
 
 import msgspec
 
-from coder.fs.safe_open import read_whole
+from coder.base.safe_open import read_whole
 from coder.policy.check_programs import (
     DRY,
     DRY_LETTERS,
@@ -33,11 +33,10 @@ from coder.policy.check_programs import (
     options_in,
 )
 from coder.policy.programs import names
-from coder.policy.shell.variables import may_be_exported
 from coder.policy.shell.verdict import Check, ShellVerdict
-from coder.policy.shell.words import Word
+from coder.policy.shell.words import Word, may_be_exported
 from coder.policy.verification import TOOL_DIRECTORIES
-from coder.texts import Phrase
+from coder.texts import Text
 
 MAX_PACKAGE = 4_000_000  # bytes of a package.json that is looked into
 # Where a project keeps the programs that it has installed for itself.
@@ -71,7 +70,7 @@ def find_check(words: list[Word], around: Around | None = None) -> Check | None:
     """The check that a simple command is; None if it is none. Without `around` by its words alone."""
     finder = _Finder(around)
     if around is not None and not around.inside("."):
-        finder.doubt = Phrase("policy.why.leaves")
+        finder.doubt = Text("policy.why.leaves")
     return finder.check(words)
 
 
@@ -90,7 +89,7 @@ class _Finder:
 
     def __init__(self, around: Around | None) -> None:
         self._around = around
-        self.doubt: Phrase | None = None
+        self.doubt: Text | None = None
         self._local = ""  # the runner that would download what is not installed
 
     def check(self, words: list[Word]) -> Check | None:
@@ -227,7 +226,7 @@ class _Finder:
             if script not in texts:
                 if not explicit:
                     return self._known(script, given)
-                self.doubt = self.doubt or Phrase("policy.why.no_script", script=script)
+                self.doubt = self.doubt or Text("policy.why.no_script", script=script)
                 break
             if not all(word.exact for word in given):
                 self._suspect(name, next(word for word in given if not word.exact))
@@ -247,14 +246,14 @@ class _Finder:
         assert self._around is not None
         found: list[Check] = []
         if _is_steered(package, self._around.root):
-            self.doubt = self.doubt or Phrase("policy.why.npmrc")
+            self.doubt = self.doubt or Text("policy.why.npmrc")
         for script, text in texts.items():
             verdict = self._around.judge(text, package)
             found += verdict.checks
             if not verdict.only_checks:
-                self.doubt = self.doubt or Phrase("policy.why.script", script=script, text=text)
+                self.doubt = self.doubt or Text("policy.why.script", script=script, text=text)
         if not found:
-            self.doubt = self.doubt or Phrase("policy.why.script", script=next(iter(texts)), text="")
+            self.doubt = self.doubt or Text("policy.why.script", script=next(iter(texts)), text="")
         return found
 
     def _run_many(self, name: str, args: list[Word]) -> Check | None:
@@ -284,7 +283,7 @@ class _Finder:
             places = [directory, *directory.parents]
             below = [place for place in places if place.is_relative_to(self._around.root)]
             if not any((place / "node_modules/.bin" / name).exists() for place in below):
-                self.doubt = self.doubt or Phrase("policy.why.downloads", runner=self._local, name=name)
+                self.doubt = self.doubt or Text("policy.why.downloads", runner=self._local, name=name)
 
     # -- words -------------------------------------------------------------------------------------------
 
@@ -435,15 +434,15 @@ class _Finder:
         own = directory == "." and name in ("gradlew", "mvnw")
         own = own or f"/{directory}".endswith(tuple(f"/{place}" for place in _OWN_DIRECTORIES))
         if not own or (self._around is not None and not self._around.inside(directory)):
-            self.doubt = self.doubt or Phrase("policy.why.not_system")
+            self.doubt = self.doubt or Text("policy.why.not_system")
         return name
 
     def _suspect(self, name: str, word: Word) -> None:
         shown = word.shell_text or word.text
-        self.doubt = self.doubt or Phrase("policy.why.check_word", name=name, word=shown)
+        self.doubt = self.doubt or Text("policy.why.check_word", name=name, word=shown)
 
     def _suspect_program(self, name: str) -> None:
-        self.doubt = self.doubt or Phrase("policy.why.check_opaque", name=name)
+        self.doubt = self.doubt or Text("policy.why.check_opaque", name=name)
 
 
 # Of options that are not known, those whose value follows.

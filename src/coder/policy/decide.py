@@ -7,15 +7,16 @@ deny beats everything but yolo mode on bash.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from fnmatch import fnmatchcase
 
 from coder.config.schema import PRESETS, Decision, OperatingMode, Preset
-from coder.policy.shell.verdict import Ruling, ShellVerdict
-from coder.texts import Phrase
-from coder.tools.base import Kind
+from coder.policy.shell.verdict import PolicyDecision, ShellVerdict
+from coder.texts import Text
 from coder.tools.registry import built_in, built_in_tools
+from coder.tools.tool import Kind
 
 _STRICTEST: tuple[Decision, ...] = ("deny", "ask", "allow")
-_LEAVE_PLAN = Phrase("policy.plan.leave")
+_LEAVE_PLAN = Text("policy.plan.leave")
 _BY_PLACE = ("policy.why.private", "policy.why.sweeps")
 _READ_ONLY = "runs, read-only"  # the row of a `runs` tool whose command is known to be read-only
 _MEMORY = "edits, of no named file"  # the row of memory, which reaches other sessions and projects
@@ -32,7 +33,7 @@ _ROWS: dict[str, tuple[Decision, Decision, Decision, Decision]] = {
 }
 
 
-def preset_gives(preset: Preset, tool: str) -> Decision:
+def preset_table(preset: Preset, tool: str) -> Decision:
     """The preset's cell for a tool; a command counts as not read-only."""
     return _cell(_row(tool, built_in(tool).kind), preset)
 
@@ -51,8 +52,8 @@ def decide(
     explores: bool = False,
     verifying: bool = False,
     confined: bool = False,
-) -> Ruling:
-    """The ruling on this call, with every reason.
+) -> PolicyDecision:
+    """The decision on this call, with every reason.
 
     `shell`: the verdict on a command's line. `own_name`: an MCP tool's name on its server, where the model
     sees another; settings may use either. `former_name`: one that the model saw in earlier versions, under
@@ -78,12 +79,12 @@ def decide(
     if decision == "deny":
         return _denied_by(tool, row, preset, mode, overridden)
     if tool == "skill" and decision == "ask":  # loading one never prompts
-        return Ruling("allow", [Phrase("policy.skill")])
+        return PolicyDecision("allow", [Text("policy.skill")])
     if mode == "plan" and kind in ("edits", "unknown"):  # subagents inherit plan mode
-        return Ruling("deny", [Phrase("policy.plan", what=tool)], hint=_LEAVE_PLAN)
+        return PolicyDecision("deny", [Text("policy.plan", what=tool)], hint=_LEAVE_PLAN)
     if decision == "ask" and known.edits_files() and mode in ("auto-edit", "yolo"):
-        return Ruling("allow", [Phrase("policy.lifted", mode=mode, tool=tool)])
-    return Ruling(decision, [_reason(tool, preset, mode, decision, overridden)])
+        return PolicyDecision("allow", [Text("policy.lifted", mode=mode, tool=tool)])
+    return PolicyDecision(decision, [_reason(tool, preset, mode, decision, overridden)])
 
 
 def matrix(
@@ -120,8 +121,6 @@ def _override(names: list[str], overrides: Mapping[str, Decision], *, patterns: 
     """
     matches = [overrides[name] for name in names if name in overrides]
     if not matches and patterns:
-        from fnmatch import fnmatchcase
-
         matches = [
             word for pattern, word in overrides.items() if any(fnmatchcase(name, pattern) for name in names)
         ]
@@ -143,24 +142,24 @@ def _cell(row: str, preset: Preset) -> Decision:
 
 def _denied_by(
     tool: str, row: str, preset: Preset, mode: OperatingMode, overridden: Decision | None
-) -> Ruling:
+) -> PolicyDecision:
     if overridden == "deny":
-        return Ruling("deny", [Phrase("policy.configured.deny", tool=tool)])
+        return PolicyDecision("deny", [Text("policy.configured.deny", tool=tool)])
     permissive = next(name for name in PRESETS if _cell(row, name) != "deny")
     decision = _cell(row, permissive)
-    hint = Phrase("policy.preset.willing", willing=permissive, decision=decision)
-    return Ruling("deny", [Phrase("policy.preset.deny", mode=mode, preset=preset, tool=tool)], hint=hint)
+    hint = Text("policy.preset.willing", willing=permissive, decision=decision)
+    return PolicyDecision(
+        "deny", [Text("policy.preset.deny", mode=mode, preset=preset, tool=tool)], hint=hint
+    )
 
 
 def _reason(
-    what: str | Phrase, preset: Preset, mode: OperatingMode, decision: Decision, overridden: Decision | None
-) -> Phrase:
+    what: str | Text, preset: Preset, mode: OperatingMode, decision: Decision, overridden: Decision | None
+) -> Text:
     """Who allows it or asks; for a denial see `_denied_by`."""
     if overridden:
-        return Phrase(f"policy.configured.{decision}", what=what)
-    return Phrase(
-        f"policy.preset.{decision}", mode=mode, preset=preset, what=what or Phrase("policy.what.it")
-    )
+        return Text(f"policy.configured.{decision}", what=what)
+    return Text(f"policy.preset.{decision}", mode=mode, preset=preset, what=what or Text("policy.what.it"))
 
 
 # -- commands ---------------------------------------------------------------------------------------------
@@ -175,39 +174,41 @@ def _decide_command(
     allowlist: Collection[str],
     verifying: bool,
     confined: bool,
-) -> Ruling:
+) -> PolicyDecision:
     if mode == "yolo":
-        return Ruling("allow", [Phrase("policy.yolo")])
-    verdict = shell or ShellVerdict([], read_only=False, risks=[Phrase("policy.risk.not_read")], parsed=False)
+        return PolicyDecision("allow", [Text("policy.yolo")])
+    verdict = shell or ShellVerdict([], read_only=False, risks=[Text("policy.risk.not_read")], parsed=False)
     row = _READ_ONLY if verdict.read_only and verdict.parsed else "runs"
     decision = overridden or _cell(row, preset)
-    what = Phrase("policy.what.reading" if verdict.read_only else "policy.what.writing")
+    what = Text("policy.what.reading" if verdict.read_only else "policy.what.writing")
     if decision == "deny":
         return _denied_by(tool, row, preset, mode, overridden)
     if mode == "plan" and confined and (row == "runs" or verdict.risks):
         by_person = overridden == "ask"
-        why = _reason(what, preset, mode, "ask", overridden) if by_person else Phrase("policy.plan.confined")
-        return Ruling("ask" if by_person else "allow", [why], plan=True)
+        why = _reason(what, preset, mode, "ask", overridden) if by_person else Text("policy.plan.confined")
+        return PolicyDecision("ask" if by_person else "allow", [why], plan=True)
     if mode == "plan" and row == "runs":
-        return Ruling("deny", [Phrase("policy.plan.unconfined"), *_acting_parts(verdict)], hint=_LEAVE_PLAN)
+        return PolicyDecision(
+            "deny", [Text("policy.plan.unconfined"), *_acting_parts(verdict)], hint=_LEAVE_PLAN
+        )
     reasons = [_reason(what, preset, mode, decision, overridden)]
     reasons += _acting_parts(verdict)
     if decision == "ask" and not verdict.risks and _covered(verdict, allowlist):
-        return Ruling("allow", [Phrase("policy.always")])
+        return PolicyDecision("allow", [Text("policy.always")])
     if verifying and mode == "auto-edit" and decision != "allow" and overridden is None:
         checks = tuple(dict.fromkeys(check.reason for check in verdict.checks))
-        why = Phrase("policy.check", checks=checks) if verdict.is_check else Phrase("policy.verification")
-        return Ruling("allow", [why], check=True)
+        why = Text("policy.check", checks=checks) if verdict.is_check else Text("policy.verification")
+        return PolicyDecision("allow", [why], check=True)
     if verdict.risks:
         # Where the policy allows it, only the risks are reasons to ask.
-        return Ruling("ask", [*(reasons if decision == "ask" else []), *verdict.risks])
+        return PolicyDecision("ask", [*(reasons if decision == "ask" else []), *verdict.risks])
     if decision == "ask":
         names = _always_names(verdict)
-        return Ruling("ask", reasons, can_always=bool(names), always_names=names)
-    return Ruling("allow", reasons)
+        return PolicyDecision("ask", reasons, can_always=bool(names), always_names=names)
+    return PolicyDecision("allow", reasons)
 
 
-def _acting_parts(verdict: ShellVerdict) -> list[Phrase]:
+def _acting_parts(verdict: ShellVerdict) -> list[Text]:
     """The segments that are not read-only, checks last: a model can drop them, a person review them. Of
     a line that is one segment, only what its words do not tell.
     """
@@ -215,7 +216,7 @@ def _acting_parts(verdict: ShellVerdict) -> list[Phrase]:
     if len(verdict.segments) == 1:
         acting = [segment for segment in acting if segment.rule.key in _BY_PLACE]
     acting.sort(key=lambda segment: segment.check is not None and segment.check.doubt is None)
-    return [Phrase("policy.part", command=segment.command, why=segment.rule) for segment in acting[:3]]
+    return [Text("policy.part", command=segment.command, why=segment.rule) for segment in acting[:3]]
 
 
 def _covered(verdict: ShellVerdict, allowlist: Collection[str]) -> bool:

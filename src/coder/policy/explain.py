@@ -11,17 +11,17 @@ import msgspec
 from coder.config.schema import Decision, OperatingMode, Preset
 from coder.policy.decide import decide
 from coder.policy.shell.judge import judge
-from coder.policy.shell.verdict import Ruling, Segment, ShellVerdict
+from coder.policy.shell.verdict import PolicyDecision, Segment, ShellVerdict
 from coder.policy.verification import is_verification
-from coder.texts import Phrase, Texts
+from coder.texts import Catalog, Text
 
 _MARGIN = 7  # columns of a decision
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    """The ruling on a line, its verdict, and the decision on each segment by itself."""
+    """The decision on a line, its verdict, and the decision on each segment by itself."""
 
-    ruling: Ruling
+    decided: PolicyDecision
     verdict: ShellVerdict
     decisions: list[Decision]
 
@@ -40,7 +40,7 @@ def explain(
     verdict = judge(line, cwd, confined=confined)
     listed = is_verification(line, cwd, verify_allow)
 
-    def ruling_of(shell: ShellVerdict) -> Ruling:
+    def decide_call(shell: ShellVerdict) -> PolicyDecision:
         return decide(
             "bash",
             preset,
@@ -56,7 +56,7 @@ def explain(
         ShellVerdict([segment], segment.read_only, segment.risks, parsed=verdict.parsed)
         for segment in verdict.segments
     ]
-    return Explanation(ruling_of(verdict), verdict, [ruling_of(one).decision for one in single])
+    return Explanation(decide_call(verdict), verdict, [decide_call(one).decision for one in single])
 
 
 def as_data(explained: Explanation) -> dict[str, Any]:
@@ -70,23 +70,23 @@ def as_data(explained: Explanation) -> dict[str, Any]:
         for segment, decision in zip(explained.verdict.segments, explained.decisions, strict=True)
     ]
     return {
-        "decision": explained.ruling.decision,
+        "decision": explained.decided.decision,
         "risks": [str(risk) for risk in explained.verdict.risks],
         "segments": segments,
     }
 
 
-def as_text(explained: Explanation, texts: Texts) -> str:
+def as_text(explained: Explanation, texts: Catalog) -> str:
     """The same for a person: the whole line first, then each segment, without repetition."""
     return "\n".join(_lines(explained, texts))
 
 
-def _lines(explained: Explanation, texts: Texts) -> Iterator[str]:
+def _lines(explained: Explanation, texts: Catalog) -> Iterator[str]:
     verdict = explained.verdict
-    yield texts.say("policy.explain.decision", decision=_word(explained.ruling.decision))
+    yield texts.say("policy.explain.decision", decision=_word(explained.decided.decision))
     segments = verdict.segments if verdict.parsed else []  # an unparsed line is its own single segment
     repeated = {risk for segment in segments for risk in segment.risks}
-    for reason in dict.fromkeys([*explained.ruling.reasons, *verdict.risks]):
+    for reason in dict.fromkeys([*explained.decided.reasons, *verdict.risks]):
         if reason not in repeated and reason.key != "policy.part":
             yield f"  {reason.text(texts)}"
     for at, segment in enumerate(segments):
@@ -97,12 +97,12 @@ def _lines(explained: Explanation, texts: Texts) -> Iterator[str]:
             yield f"{' ' * _MARGIN}{why.text(texts)}"
 
 
-def _word(decision: str) -> Phrase:
-    return Phrase(f"policy.word.{decision}")
+def _word(decision: str) -> Text:
+    return Text(f"policy.word.{decision}")
 
 
-def _reasons(segment: Segment, later: list[Segment]) -> list[Phrase]:
+def _reasons(segment: Segment, later: list[Segment]) -> list[Text]:
     """Why it is judged so. A wrapper's inner command is listed separately, with its risks."""
     inner = {risk for other in later for risk in other.risks} if segment.opaque else set()
     risks = [risk for risk in segment.risks if risk not in inner]
-    return risks if risks and segment.rule == Phrase("policy.why.dangerous") else [segment.rule, *risks]
+    return risks if risks and segment.rule == Text("policy.why.dangerous") else [segment.rule, *risks]

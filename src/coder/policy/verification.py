@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Collection, Mapping
 from pathlib import Path, PurePosixPath
+from shlex import quote
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -68,8 +69,6 @@ def is_verification(line: str, root: Path, allow: Collection[str] = ()) -> bool:
 
 def in_directories(commands: Collection[tuple[str, str]]) -> str:
     """One line for pairs of directory ("" for the workspace root) and command."""
-    from shlex import quote
-
     lines = [
         f"cd {quote(directory)} && {command}" if directory else command for directory, command in commands
     ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from coder.texts import Texts
+from coder.texts import Catalog
 
 _LONGEST_RUN: Final = 24  # blanks in a row: more push what follows off the screen
 _DEEPEST: Final = 60  # the same for indentation
@@ -84,7 +84,7 @@ def _blanks(found: re.Match[str]) -> str:
     return sign + "".join(f"{'␠' if one[0] == ' ' else '⇥'}×{len(one)}" for one in runs)
 
 
-def warnings(shown: Visible, texts: Texts) -> list[str]:
+def warnings(shown: Visible, texts: Catalog) -> list[str]:
     """What a person should know before reading the text."""
     found = []
     if shown.hidden:

@@ -5,12 +5,65 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Collection, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
-from coder.fs.safe_open import read_whole, real_path
-from coder.policy.scratch import scratch_of, temporary_directory
-from coder.tools.base import ClosedPlace, OutsideWorkspace
+from coder.base.files import digest
+from coder.base.safe_open import read_whole, real_path
+from coder.tools.tool import ClosedPlace, OutsideWorkspace
+
+TEMP = ("/tmp", "/var/tmp")  # noqa: S108 - shared directories, not files of ours
+
+
+def scratch_of(root: str | Path) -> str:
+    """The scratch directory of a workspace, created if missing; it outlives the session. Raises OSError."""
+    path = private_base() / digest(os.fsencode(os.path.realpath(root)), 8)
+    path.mkdir(mode=0o700, exist_ok=True)
+    return str(path)
+
+
+def private_base() -> Path:
+    """A directory that only this user can write."""
+    base = Path(os.path.realpath(_base())) / f"coder-{os.getuid()}"
+    try:
+        base.mkdir(0o700)
+    except FileExistsError:
+        info = os.lstat(base)
+        # Another user may have planted a directory or symlink there.
+        if info.st_uid != os.getuid() or info.st_mode & 0o170077 != 0o040000:
+            return _fresh_base()
+    return base
+
+
+def state_directory(home: Path) -> Path:
+    """Where the sandbox keeps its files: $CODER_HOME, or a private temporary directory if that cannot be
+    written, as in a container whose user owns no home.
+    """
+    above = home
+    while not above.exists() and above != above.parent:
+        above = above.parent
+    return home if os.access(above, os.W_OK | os.X_OK) else private_base() / "home"
+
+
+@cache
+def _fresh_base() -> Path:
+    from tempfile import mkdtemp
+
+    return Path(mkdtemp(prefix="coder-"))
+
+
+def _base() -> str:
+    return os.environ.get("TMPDIR") or TEMP[0]
+
+
+def temporary_directory(path: str) -> str:
+    """The shared temporary directory that `path`, as written, lies in; "" if none."""
+    found = (directory.rstrip("/") for directory in (_base(), *TEMP))
+    return next(
+        (directory for directory in found if path == directory or path.startswith(f"{directory}/")), ""
+    )
+
 
 _MOST_BYTES = 4095
 _OWN_RECORD = ("config.json", "history", "sessions")
@@ -52,7 +105,7 @@ class DirectoryWorkspace:
     @cached_property
     def closed(self) -> Collection[str]:
         """The places inside that no file tool opens or walks into."""
-        from coder.policy.secrets.home import closed_inside
+        from coder.policy.secrets.secret_places import closed_inside
 
         return [*closed_inside(os.fspath(self._root), self._person, self._own), *self._records]
 
@@ -79,7 +132,7 @@ class DirectoryWorkspace:
     def chosen(self, path: str) -> Path:
         """A file that the person named, which may be outside. Raises `ClosedPlace` for the places of secrets,
         and `OutsideWorkspace` where the path leads through the workspace: a link there is not theirs."""
-        from coder.policy.secrets.home import closed_inside
+        from coder.policy.secrets.secret_places import closed_inside
 
         wanted = Path(os.path.normpath(self._absolute(path)))
         real = self._real(wanted, path)
@@ -119,8 +172,6 @@ class DirectoryWorkspace:
         return self._root / path
 
     def _from_url(self, url: str) -> str:
-        from urllib.parse import unquote, urlsplit
-
         try:
             parts = urlsplit(url)
         except ValueError:

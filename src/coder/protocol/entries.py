@@ -10,9 +10,8 @@ from typing import Any, Literal, get_args
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from coder.protocol.base import lenient, snake
-from coder.protocol.messages import Opaque
-from coder.protocol.usage import Tokens
+from coder.protocol.messages import Opaque, Tokens
+from coder.protocol.structs import lenient, snake
 
 
 class _Part(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -33,7 +32,7 @@ class Config(_Part, frozen=True, kw_only=True):
 
 
 class SessionStart(Entry, frozen=True, kw_only=True):
-    """A session begins; its content is the system message. `seal` authenticates it (`record/seal.py`)."""
+    """A session begins. Its content is the system message; `seal` is its signature (history/signature.py)."""
 
     mode: str
     operating_mode: str

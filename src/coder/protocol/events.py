@@ -1,22 +1,23 @@
 """Events from the engine to front ends.
 
 A front end may ignore any of them but `ApprovalRequested`, which waits for an `ApprovalReply` (or a
-`Cancel`). It puts fields of type `Said` into words with its own `Texts`: the engine knows no language.
+`Cancel`). It puts fields of type `AnyText` into words with its own `Catalog`: the engine knows no language.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from coder.protocol.base import Event
+from coder.base.text import quoted_name
 from coder.protocol.entries import Evidence as Evidence
 from coder.protocol.entries import Verification as Verification
 from coder.protocol.history import HistoryEvent
+from coder.protocol.messages import Usage
 from coder.protocol.modes import CustomModesListed, InstantModeExecuted, ModeStateChanged
-from coder.protocol.usage import Usage
-from coder.texts import Phrase, Said, quoted_name
+from coder.protocol.structs import Event
+from coder.texts import AnyText, Catalog, Text
 
 ToolState = Literal["scheduled", "executing", "success", "error", "cancelled"]
 TurnStatus = Literal["ok", "error", "max_steps", "prompt_limit", "cancelled"]
@@ -113,7 +114,7 @@ class ToolCallChanged(Event, frozen=True):
     tool: str
     state: ToolState
     argument: str
-    summary: Said = ""
+    summary: AnyText = ""
     detail: str = ""
     detail_kind: Literal["", "diff", "output", "text"] = ""
     duration_ms: int = 0
@@ -138,13 +139,13 @@ class FileChange(msgspec.Struct, frozen=True, omit_defaults=True):
     binary: bool = False
 
     @property
-    def phrase(self) -> Phrase:
+    def phrase(self) -> Text:
         """The operation in one line, for the question."""
         counts = f"+{self.additions} -{self.deletions}"
-        size = Phrase("approval.change.binary") if self.binary else counts
+        size = Text("approval.change.binary") if self.binary else counts
         names = {"path": quoted_name(self.path), "source": quoted_name(self.moved_from)}
-        said = Phrase(f"approval.change.{self.operation}", size=size, **names)
-        return Phrase("approval.change.mode", change=said, mode=self.mode) if self.mode else said
+        said = Text(f"approval.change.{self.operation}", size=size, **names)
+        return Text("approval.change.mode", change=said, mode=self.mode) if self.mode else said
 
 
 class ApprovalRequested(Event, frozen=True):
@@ -158,15 +159,15 @@ class ApprovalRequested(Event, frozen=True):
     approval_id: str
     call_id: str
     tool: str
-    subject: Said
+    subject: AnyText
     subject_kind: Literal["command", "diff", "text"]
-    reasons: list[Said]
+    reasons: list[AnyText]
     can_always: bool
     always_names: list[str] = msgspec.field(default_factory=list)
     changes: list[FileChange] = msgspec.field(default_factory=list)
 
     @property
-    def operations(self) -> list[Phrase]:
+    def operations(self) -> list[Text]:
         """A line for each of `changes`; none where the diff of a single file says it all."""
         told = self.changes
         if len(told) == 1 and told[0].operation in ("created", "updated") and not told[0].mode:
@@ -206,7 +207,7 @@ class VerifyChanged(Event, frozen=True):
     command: str = ""
     attempt: int = 0
     exit_code: int | None = None
-    text: Said = ""
+    text: AnyText = ""
 
 
 class ChatCompressed(Event, frozen=True):
@@ -227,7 +228,7 @@ class Citation(Event, frozen=True):
 class LoopDetected(Event, frozen=True):
     """The model repeats itself."""
 
-    reason: Said
+    reason: AnyText
 
 
 class MaxSessionTurns(Event, frozen=True):
@@ -248,7 +249,7 @@ class CommandDone(Event, frozen=True):
     """The output of a `/` or `!` command."""
 
     command: str
-    text: Said
+    text: AnyText
     ok: bool = True
     data: dict[str, Any] = msgspec.field(default_factory=dict)
 
@@ -257,7 +258,7 @@ class Notice(Event, frozen=True):
     """One line for the person: a retry, a limit near, a setting ignored. `in_answer`: it interrupts an answer
     that continues in the same block. `evidence`: the line is about what the turn has shown."""
 
-    text: Said
+    text: AnyText
     level: Literal["info", "warning"] = "info"
     in_answer: bool = False
     evidence: Evidence | None = None
@@ -266,7 +267,7 @@ class Notice(Event, frozen=True):
 class Failed(Event, frozen=True):
     """An error, in one or two sentences."""
 
-    text: Said
+    text: AnyText
     code: str = "error"
 
 
@@ -279,7 +280,7 @@ class TurnEnded(Event, frozen=True):
     steps: int
     usage: Usage
     duration_ms: int
-    error: Said = ""
+    error: AnyText = ""
     verification: Verification = Verification()
     finish_reason: str = ""  # of the last response
     evidence: Evidence | None = None  # where files were changed
@@ -341,3 +342,21 @@ AnyEvent = (
     | ModeStateChanged
     | InstantModeExecuted
 )
+
+
+T = TypeVar("T")
+
+
+def in_words(value: T, texts: Catalog) -> T:
+    """The same event with every phrase in it said, also those inside lists and structs."""
+    worded: object = value
+    if isinstance(value, Text):
+        worded = value.text(texts)
+    elif isinstance(value, list):
+        worded = [in_words(one, texts) for one in value]
+    elif isinstance(value, msgspec.Struct):
+        fields = {name: getattr(value, name) for name in value.__struct_fields__}
+        said = {name: in_words(field, texts) for name, field in fields.items()}
+        changed = {name: field for name, field in said.items() if field != fields[name]}
+        worded = msgspec.structs.replace(value, **changed) if changed else value
+    return worded  # type: ignore[return-value]  # a phrase stands only where a string may

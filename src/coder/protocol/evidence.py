@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from coder.protocol.entries import CheckRun, Evidence, Verification
-from coder.texts import Joined, Phrase, Said
+from coder.texts import AnyText, JoinedText, Text
 
 _SHOWN = 3  # files that the line spells out
 
@@ -18,21 +18,21 @@ def outcome(evidence: Evidence) -> Literal["passed", "failed", "unchecked"]:
     return "passed" if passed and not evidence.unchecked and not evidence.claim else "unchecked"
 
 
-def told(evidence: Evidence, verification: Verification, why: Said = "") -> Phrase:
+def told(evidence: Evidence, verification: Verification, why: AnyText = "") -> Text:
     """The line: what the checks showed, what the model only claims, what changed. `why`: more than is
     recorded about a failure, or about why nothing was run."""
     tests = any(run.kind == "tests" for run in evidence.runs)
     # A claim says itself that no test ran.
-    parts: list[Said] = [_shown(evidence, verification, why)] if tests or not evidence.claim else []
+    parts: list[AnyText] = [_shown(evidence, verification, why)] if tests or not evidence.claim else []
     lint = [run for run in evidence.runs if run.kind == "lint"]
     if lint:
-        parts.append(Phrase("verify.also", runs=tuple(_ended(run) for run in lint)))
+        parts.append(Text("verify.also", runs=tuple(_ended(run) for run in lint)))
     if evidence.claim:
-        parts.append(Phrase("verify.claim", claim=evidence.claim))
+        parts.append(Text("verify.claim", claim=evidence.claim))
     named = verification.status == "passed" and evidence.unchecked == evidence.changed
     if evidence.changed and not named:
         parts.append(_files("verify.changed", evidence.changed))
-    return Joined(parts, " · ")
+    return JoinedText(parts, " · ")
 
 
 def known_of(verification: Verification) -> Evidence | None:
@@ -44,31 +44,31 @@ def known_of(verification: Verification) -> Evidence | None:
     return Evidence(changed, [run], changed if status == "passed" else [])
 
 
-def _shown(evidence: Evidence, verification: Verification, why: Said) -> Said:
+def _shown(evidence: Evidence, verification: Verification, why: AnyText) -> AnyText:
     status, command = verification.status, verification.command
     tests = [run for run in evidence.runs if run.kind == "tests"]
     if status == "failed":
-        return why or Phrase("verify.failed", command=command)
+        return why or Text("verify.failed", command=command)
     if status == "passed" and evidence.unchecked:
         return _files("verify.changed_since", evidence.unchecked, command=command)
     if status == "passed":
         whole = [run.by for run in tests if run.state == "passed" and not run.part]
         by_model = whole[-1:] != ["coder"]  # none: a part that the person named
-        return Phrase("verify.by_model" if by_model else "verify.passed", command=command)
+        return Text("verify.by_model" if by_model else "verify.passed", command=command)
     if tests:
         run = tests[-1]
-        return Phrase(f"verify.own.{run.state}{'_part' if run.part else ''}", command=run.command)
+        return Text(f"verify.own.{run.state}{'_part' if run.part else ''}", command=run.command)
     if why:
         return why
-    return Phrase("verify.unchecked" if evidence.unchecked else "verify.documents")
+    return Text("verify.unchecked" if evidence.unchecked else "verify.documents")
 
 
-def _ended(run: CheckRun) -> Phrase:
-    return Phrase(f"verify.run.{run.state}", command=run.command)
+def _ended(run: CheckRun) -> Text:
+    return Text(f"verify.run.{run.state}", command=run.command)
 
 
-def _files(key: str, paths: list[str], **values: object) -> Phrase:
-    names: Said = ", ".join(paths[:_SHOWN])
+def _files(key: str, paths: list[str], **values: object) -> Text:
+    names: AnyText = ", ".join(paths[:_SHOWN])
     if len(paths) > _SHOWN:
-        names = Phrase("verify.more_files", files=names, n=len(paths) - _SHOWN)
-    return Phrase(key, files=names, **values)
+        names = Text("verify.more_files", files=names, n=len(paths) - _SHOWN)
+    return Text(key, files=names, **values)

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
+from coder.base.text import one_line
 from coder.protocol.entries import Action, AnyEntry, Assistant, Observation, Subagent, entry_of
-from coder.texts import one_line
 
 # The answer to a call that never got one.
 INTERRUPTED = (

@@ -6,8 +6,8 @@ from typing import Literal
 
 import msgspec
 
-from coder.protocol.base import Event, Op
-from coder.texts import Said
+from coder.protocol.structs import Event, Op
+from coder.texts import AnyText
 
 ModeKind = Literal["persistent", "instant"]
 ModeCategory = Literal["mode", "prompt"]
@@ -35,7 +35,7 @@ class ModeError(msgspec.Struct, frozen=True):
     """An error in a mode, or in one of its variables."""
 
     mode_id: str
-    message: Said
+    message: AnyText
     variable: str | None = None
     code: ModeErrorCode = "file"
     line: int = 0  # of the mode's file, from 1; 0: none
@@ -90,7 +90,7 @@ class ModeDefinition(msgspec.Struct, frozen=True, kw_only=True):
     shadowed_by: str | None = None
     shadowed_by_path: str | None = None
     error: ModeError | None = None
-    warnings: list[Said] = []
+    warnings: list[AnyText] = []
 
     @property
     def usage(self) -> str:
@@ -110,7 +110,7 @@ class ModeVariableState(msgspec.Struct, frozen=True):
     required: bool
     default: str | None = None
     enum: list[str] = []
-    problem: Said = ""
+    problem: AnyText = ""
 
 
 class RenderedMode(msgspec.Struct, frozen=True):
@@ -121,7 +121,7 @@ class RenderedMode(msgspec.Struct, frozen=True):
     scope: ModeScope
     variables: list[ModeVariableState]
     rendered_instructions: str | None
-    warnings: list[Said] = []
+    warnings: list[AnyText] = []
 
 
 class SetValue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -207,7 +207,7 @@ class InstantModeExecuted(Event, frozen=True):
 
     mode_id: str
     rendered_prompt: str
-    warnings: list[Said] = msgspec.field(default_factory=list)
+    warnings: list[AnyText] = msgspec.field(default_factory=list)
     errors: list[ModeError] = msgspec.field(default_factory=list)
     leftover: str = ""
     values: dict[str, str] = msgspec.field(default_factory=dict)

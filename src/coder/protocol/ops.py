@@ -6,9 +6,9 @@ from typing import Literal
 
 import msgspec
 
-from coder.protocol.base import Op
 from coder.protocol.messages import Image
 from coder.protocol.modes import ListCustomModes, SetModeState, TriggerInstantMode
+from coder.protocol.structs import Op
 
 
 class UserInput(Op, frozen=True):

@@ -1,9 +1,8 @@
 """Message catalogues (i18n), one package per language, looked up by key.
 
-Lazily imported: only the language in use, and of it `core.py` and the modules named by the first word of the
-keys used. Missing translations fall back to English; an unknown key is returned as is, since a missing text
-is no reason for a traceback. With `CODER_STRICT_TEXTS` set (by the test suite) it raises `KeyError` instead.
-Imports nothing from `coder`.
+Loaded when used: of the language in use, `core.py` and the modules of the prefixes in `PARTS`. Missing
+translations fall back to English; an unknown key is returned as is, since a missing text is no reason for a
+traceback. With `CODER_STRICT_TEXTS` set (by the test suite) it raises `KeyError` instead.
 """
 
 from __future__ import annotations
@@ -15,68 +14,42 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 
-def shortened(text: str, limit: int) -> str:
-    """Truncate to `limit` characters, with a `…`."""
-    return text if len(text) <= limit else text[: limit - 1] + "…"
-
-
-def one_line(text: str, limit: int) -> str:
-    return shortened(" ".join(text.split(maxsplit=limit)), limit)  # more words than characters never show
-
-
-_ESCAPED: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t", '"': '\\"', "\\": "\\\\"}
-
-
-def quoted_name(name: str) -> str:
-    """A file name on one line, quoted as git does where it holds controls, `"` or `\\`."""
-    escaped = "".join(_ESCAPED.get(c) or (f"\\{ord(c):03o}" if c < " " or c == "\x7f" else c) for c in name)
-    return name if escaped == name else f'"{escaped}"'
-
-
-def head_and_tail(text: str, limit: int) -> str:
-    """Truncate in the middle to about `limit` characters, saying how many are missing."""
-    if len(text) <= limit:
-        return text
-    half = limit // 2
-    return f"{text[:half]}\n[… {len(text) - 2 * half} characters left out …]\n{text[-half:]}"
-
-
 Language = str
 LANGUAGES: Final[tuple[Language, ...]] = ("en", "zh")  # each is a package beside this file
 
 STRICT_VARIABLE: Final = "CODER_STRICT_TEXTS"
-# Keys with one of these prefixes are looked up in the module of that name first.
-PARTS: Final = (
-    "acp",
-    "approval",
-    "batch",
-    "busy",
-    "cli",
-    "config",
-    "context",
-    "fault",
-    "help",
-    "hooks",
-    "image",
-    "job",
-    "local",
-    "lookback",
-    "mcp",
-    "modes",
-    "policy",
-    "record",
-    "servers",
-    "stats",
-    "tool",
-    "undo",
-    "verify",
-    "viewer",
-)
+# The module of each language that has the keys with a prefix; all others are in `core`.
+PARTS: Final = {
+    "acp": "front_ends",
+    "approval": "policy",
+    "batch": "batch",
+    "busy": "engine",
+    "cli": "cli",
+    "config": "cli",
+    "context": "engine",
+    "fault": "policy",
+    "help": "front_ends",
+    "hooks": "engine",
+    "image": "engine",
+    "job": "engine",
+    "local": "local",
+    "lookback": "front_ends",
+    "mcp": "engine",
+    "modes": "engine",
+    "policy": "policy",
+    "record": "engine",
+    "servers": "front_ends",
+    "stats": "cli",
+    "tool": "engine",
+    "undo": "engine",
+    "verify": "engine",
+    "viewer": "front_ends",
+}
 _REASONS: Final = ("why", "reason")  # values that say why something failed
 _LOCALE_VARIABLES: Final = ("LC_ALL", "LC_MESSAGES", "LANG", "LANGUAGE")
 
 
-class Phrase:
+class Text:
     """A translatable message: its key and values, rendered later in any language.
 
     A value may be a phrase or a tuple of phrases. `str` gives English, for models and records.
@@ -88,70 +61,70 @@ class Phrase:
         self.key = key
         self.values = values
 
-    def text(self, texts: Texts) -> str:
+    def text(self, texts: Catalog) -> str:
         return texts.say(self.key, **self.values)
 
     def __str__(self) -> str:
-        return self.text(Texts("en"))
+        return self.text(Catalog("en"))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Phrase) and (self.key, self.values) == (other.key, other.values)
+        return isinstance(other, Text) and (self.key, self.values) == (other.key, other.values)
 
     def __hash__(self) -> int:
         return hash(self.key)
 
     def __repr__(self) -> str:
-        return f"Phrase({self.key!r}, {self.values!r})"
+        return f"Text({self.key!r}, {self.values!r})"
 
-    def with_values(self, values: dict[str, object]) -> Phrase:
+    def with_values(self, values: dict[str, object]) -> Text:
         """The same phrase about other things."""
         other = object.__new__(type(self))
         other.key, other.values = self.key, values
         return other
 
-    def __add__(self, other: Said) -> Joined:
-        return Joined((self, other), "")
+    def __add__(self, other: AnyText) -> JoinedText:
+        return JoinedText((self, other), "")
 
-    def __radd__(self, other: str) -> Joined:
-        return Joined((other, self), "")
+    def __radd__(self, other: str) -> JoinedText:
+        return JoinedText((other, self), "")
 
 
-class Joined(Phrase):
+class JoinedText(Text):
     """Several phrases and strings with the same between them: the lines of a table, the words of a line."""
 
     __slots__ = ()
 
-    def __init__(self, parts: Iterable[Said], by: str = "\n") -> None:
+    def __init__(self, parts: Iterable[AnyText], by: str = "\n") -> None:
         super().__init__("", parts=tuple(parts), by=by)
 
-    def text(self, texts: Texts) -> str:
+    def text(self, texts: Catalog) -> str:
         parts, by = self.values["parts"], self.values["by"]
         assert isinstance(parts, tuple)
         return str(by).join(map(texts.of, parts))
 
 
 if TYPE_CHECKING:
-    Said = Phrase | str  # a string is the words of a model, a program or a person, as they are
+    AnyText = Text | str  # a string is the words of a model, a program or a person, as they are
 else:
-    Said = str  # msgspec reads annotations as the JSON form, which has been put into words
+    AnyText = str  # msgspec reads annotations as the JSON form, which has been put into words
 
 
-class Fault(Exception):
+class CoderError(Exception):
     """An exception with a translatable message. `str` gives English; `text` the person's language."""
 
-    def __init__(self, what: str | Phrase, /, **values: object) -> None:
+    def __init__(self, what: str | Text, /, **values: object) -> None:
         """`what` is a phrase or its key."""
-        self.phrase = Phrase(what, **values) if isinstance(what, str) else what
+        self.phrase = Text(what, **values) if isinstance(what, str) else what
         super().__init__(self.phrase.key)
 
-    def text(self, texts: Texts) -> str:
+    def text(self, texts: Catalog) -> str:
         return self.phrase.text(texts)
 
     def __str__(self) -> str:
         return str(self.phrase)
 
 
-class Texts:
+class Catalog:
     """The catalogue in one language."""
 
     __slots__ = ("_strict", "lang")
@@ -178,7 +151,7 @@ class Texts:
                 raise
             return template
 
-    def of(self, said: Said) -> str:
+    def of(self, said: AnyText) -> str:
         return said if isinstance(said, str) else said.text(self)
 
     def _template(self, key: str, *, singular: bool) -> str | None:
@@ -199,7 +172,7 @@ class Texts:
     def _word(self, value: object) -> object:
         if isinstance(value, tuple):
             return ", ".join(str(self._word(one)) for one in value)
-        return value.text(self) if isinstance(value, Phrase) else value
+        return value.text(self) if isinstance(value, Text) else value
 
 
 def pick_language(flag: str, config: str, environ: Mapping[str, str]) -> Language:
@@ -214,9 +187,9 @@ def pick_language(flag: str, config: str, environ: Mapping[str, str]) -> Languag
 
 
 def catalogue(lang: Language, key: str = "") -> dict[str, str]:
-    """The texts of the module that `key` names, else of `core`."""
+    """The texts of the module that has the prefix of `key`."""
     part = key.partition(".")[0]
-    return _texts_in(lang, part if part in PARTS else "core")
+    return _texts_in(lang, PARTS.get(part, "core"))
 
 
 def _texts_in(lang: Language, module: str) -> dict[str, str]:

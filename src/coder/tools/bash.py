@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from coder.texts import Phrase
-from coder.tools.base import Arguments, OnOutput, Preview, Tool, ToolContext, ToolResult, failed, spec
+from coder.texts import Text
+from coder.tools.tool import Arguments, OnOutput, Preview, Tool, ToolContext, ToolResult, failed, spec
 
 MAX_TIMEOUT_MS = 3_600_000
 
@@ -51,19 +51,19 @@ class Bash(Tool):
     async def run(self, args: Arguments, context: ToolContext, on_output: OnOutput) -> ToolResult:
         command: str = args["command"]
         if not command.strip():
-            return failed("the command is empty", Phrase("tool.empty_command"))
+            return failed("the command is empty", Text("tool.empty_command"))
         if "\0" in command:
             return failed("the command contains a NUL byte, which no shell line can hold")
         if args.get("sandbox") and not str(args.get("reason") or "").strip():
             return failed('sandbox: "off" needs a reason, which the person is shown')
         if args.get("background"):
-            from coder.tools.shell.background import start_job
+            from coder.tools.shell import start_job
 
             return await start_job(command, context)
         timeout_ms = args.get("timeout_ms") or context.limits.command_timeout_ms
         if timeout_ms < 0:
             return failed("timeout_ms must be positive")
-        from coder.tools.shell.command import run_command
+        from coder.tools.shell import run_command
 
         timeout_ms = min(timeout_ms, MAX_TIMEOUT_MS)
         return await run_command(command, timeout_ms, context, on_output, person=self._person)

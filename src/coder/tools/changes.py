@@ -15,15 +15,16 @@ from pathlib import Path
 
 import msgspec
 
-from coder.fs.atomic import ChangedMeanwhile, exchange_file, lock_directories, read_or_none, replace_file
-from coder.fs.safe_open import delete_directory, delete_file, missing_parents, open_file, status_of
-from coder.process.output import PRIVATE_KEY_MARKER
+from coder.base.diff import Diff, unified
+from coder.base.files import ChangedMeanwhile, exchange_file, lock_directories, read_or_none, replace_file
+from coder.base.process.output import PRIVATE_KEY_MARKER
+from coder.base.safe_open import delete_directory, delete_file, missing_parents, open_file, status_of
+from coder.base.text import quoted_name
 from coder.protocol.events import FileChange
-from coder.texts import Phrase, quoted_name
-from coder.tools.base import Preview, ToolContext, ToolResult, Unapproved, failed, summed_up
+from coder.texts import Text
 from coder.tools.paths import Stop, clean, kind_of, shown, size_words, steers, unreachable, why
-from coder.tools.text.diff import Diff, unified
 from coder.tools.text.file import NotText, load
+from coder.tools.tool import Preview, ToolContext, ToolResult, Unapproved, failed, summed_up
 
 MAX_CHANGED_BYTES = (
     64 * 1024 * 1024
@@ -100,11 +101,11 @@ class Report(msgspec.Struct, frozen=True):
         return f"{size}, line{'s' if len(places) > 1 else ''} {named}"
 
     @property
-    def phrase(self) -> Phrase:
+    def phrase(self) -> Text:
         """The line, for a person."""
         key = "tool.moved" if self.moved_from else f"tool.{self.operation}"
         added, deleted = self.diff.additions, self.diff.deletions
-        return Phrase(key, path=self.path, source=self.moved_from, added=added, deleted=deleted)
+        return Text(key, path=self.path, source=self.moved_from, added=added, deleted=deleted)
 
     @property
     def fields(self) -> dict[str, str | int]:
@@ -157,13 +158,13 @@ def check_seen(context: ToolContext, path: Path, now: bytes | None, *, must_know
     if not context.files.known(path):
         advice = "Read it first, or use edit" if len(now) <= SEEN_BYTES else "It is large: use edit"
         reason = f"{name} exists and you have not read it; nothing was written. {advice}"
-        raise Stop(failed(reason, Phrase("tool.unread"), path=name, unread=True))
+        raise Stop(failed(reason, Text("tool.unread"), path=name, unread=True))
     if unseen := context.files.unseen(path):
         spans = ", ".join(f"{a}-{b}" if b > a else str(a) for a, b in unseen[:3])
         more = " and others" if len(unseen) > 3 else ""
         reason = f"you have not seen all of {name} (lines {spans}{more}); nothing was written. "
         reason += "Read that, or use edit"
-        raise Stop(failed(reason, Phrase("tool.unseen"), path=name, unread=True))
+        raise Stop(failed(reason, Text("tool.unseen"), path=name, unread=True))
 
 
 def _stale(context: ToolContext, path: Path, now: bytes) -> ToolResult:
@@ -179,7 +180,7 @@ def _stale(context: ToolContext, path: Path, now: bytes) -> ToolResult:
         )
     else:
         reason += "Read it again first"
-    result = failed(reason, Phrase("tool.changed_since", path=name), path=name, stale=True)
+    result = failed(reason, Text("tool.changed_since", path=name), path=name, stale=True)
     if short:
         result = msgspec.structs.replace(result, learned=((path, now),))
     text = now.decode("utf-8", "replace")
@@ -218,14 +219,14 @@ def require_approved(changes: list[Change], context: ToolContext) -> None:
     what a link leads to, was exchanged while they decided."""
     if context.approved is not None and not context.approved.covers(changes):
         names = ", ".join(quoted_name(shown(context, change.path)) for change in changes)
-        raise Unapproved(Phrase("approval.changed_since", paths=names))
+        raise Unapproved(Text("approval.changed_since", paths=names))
 
 
-def steering_reason(changes: Sequence[Change], context: ToolContext) -> Phrase | None:
+def steering_reason(changes: Sequence[Change], context: ToolContext) -> Text | None:
     """Why a person is always asked about these: they tell agents what to do."""
     root = context.workspace.root
     names = [shown(context, change.path) for change in changes if steers(root, change.path)]
-    return Phrase("policy.steering", paths=", ".join(map(quoted_name, names))) if names else None
+    return Text("policy.steering", paths=", ".join(map(quoted_name, names))) if names else None
 
 
 def _tell_undo(changes: list[Change], context: ToolContext) -> None:
@@ -287,7 +288,7 @@ def _changed_meanwhile(change: Change, lost: list[str], context: ToolContext) ->
     name = shown(context, change.path)
     undone = f"could not put back {', '.join(lost)}" if lost else "nothing was written"
     reason = f"{name} was changed by someone else at this very moment; {undone}. Read it again first"
-    return failed(reason, Phrase("tool.changed_since", path=name), path=name, stale=True)
+    return failed(reason, Text("tool.changed_since", path=name), path=name, stale=True)
 
 
 def bits_of(path: Path) -> int | None:

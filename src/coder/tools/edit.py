@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from coder.tools import base
-from coder.tools.base import Arguments, OnOutput, Preview, Tool, ToolContext, ToolResult
+from coder.tools import tool as base
+from coder.tools.tool import Arguments, OnOutput, Preview, Tool, ToolContext, ToolResult
 
 _ITEM = {
     "old_string": {"type": "string"},

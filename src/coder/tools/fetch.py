@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from coder.tools import base
-from coder.tools.base import Arguments, OnOutput, Tool, ToolContext, ToolResult
+from coder.tools import tool as base
+from coder.tools.tool import Arguments, OnOutput, Tool, ToolContext, ToolResult
 
 DEFAULT_CHARS = 20_000
 MAX_CHARS = 100_000
@@ -44,6 +44,6 @@ class Fetch(Tool):
         self._lookup = lookup
 
     async def run(self, args: Arguments, context: ToolContext, on_output: OnOutput) -> ToolResult:
-        from coder.tools.web.page import Fetcher
+        from coder.tools.web import Fetcher
 
         return await Fetcher(self._allow_private, self._lookup).fetch(args, context)

@@ -10,7 +10,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints, overloa
 import msgspec
 
 from coder.protocol.messages import FunctionSpec, ToolSpec
-from coder.tools.base import Arguments, Kind, OnOutput, Tool, ToolContext, ToolResult, failed
+from coder.tools.tool import Arguments, Kind, OnOutput, Tool, ToolContext, ToolResult, failed
 
 _NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 _LONGEST_NAME = 64

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from coder.tools import base
-from coder.tools.base import Arguments, OnOutput, Preview, Tool, ToolContext, ToolResult
+from coder.tools import tool as base
+from coder.tools.tool import Arguments, OnOutput, Preview, Tool, ToolContext, ToolResult
 
 MAX_SHOWN = 200
 
@@ -32,6 +32,6 @@ class Glob(Tool):
         return Preview(f"glob {self.argument(args)} in {clean(args.get('path') or '.')}")
 
     async def run(self, args: Arguments, context: ToolContext, on_output: OnOutput) -> ToolResult:
-        from coder.tools.search.files import files_matching
+        from coder.tools.search.listing import files_matching
 
         return await files_matching(args["pattern"], args.get("path") or ".", context)

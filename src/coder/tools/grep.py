@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from coder.tools import base
-from coder.tools.base import Arguments, OnOutput, Preview, Tool, ToolContext, ToolResult
+from coder.tools import tool as base
+from coder.tools.tool import Arguments, OnOutput, Preview, Tool, ToolContext, ToolResult
 
 DEFAULT_MATCHES = 100
 MAX_MATCHES = 1000
@@ -47,6 +47,6 @@ class Grep(Tool):
         return Preview(f"grep {self.argument(args)} in {clean(args.get('path') or '.')}")
 
     async def run(self, args: Arguments, context: ToolContext, on_output: OnOutput) -> ToolResult:
-        from coder.tools.search.lines import lines_matching
+        from coder.tools.search.matches import lines_matching
 
         return await lines_matching(args, context)

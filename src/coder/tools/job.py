@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coder.texts import Phrase, one_line
-from coder.tools.base import Arguments, OnOutput, Tool, ToolContext, ToolResult, failed, spec, summed_up
+from coder.base.text import one_line
+from coder.texts import Text
 from coder.tools.bash import MAX_TIMEOUT_MS
+from coder.tools.tool import Arguments, OnOutput, Tool, ToolContext, ToolResult, failed, spec, summed_up
 
 if TYPE_CHECKING:
-    from coder.process.background import Job
+    from coder.base.process.jobs import Job
 
 MAX_RUNNING = 16
 
@@ -79,7 +80,7 @@ def _list(jobs: Jobs) -> ToolResult:
         )
         job.end_reported = job.end_reported or not job.running
     return summed_up(
-        Phrase("tool.jobs", n=len(jobs.running)),
+        Text("tool.jobs", n=len(jobs.running)),
         "\n".join(lines),
         detail="\n".join(lines),
         detail_kind="text",
@@ -88,7 +89,7 @@ def _list(jobs: Jobs) -> ToolResult:
 
 
 def _state(job: Job) -> ToolResult:
-    from coder.tools.shell.command import FOR_MODEL
+    from coder.tools.shell import FOR_MODEL
 
     output, file = job.read_new(FOR_MODEL)
     if not job.running:
@@ -101,9 +102,9 @@ def _state(job: Job) -> ToolResult:
     else:
         text += "; it has printed nothing."
     return summed_up(
-        Phrase("tool.job_runs", id=job.id)
+        Text("tool.job_runs", id=job.id)
         if job.running
-        else Phrase("tool.job_ended", id=job.id, code=job.exit_code),
+        else Text("tool.job_ended", id=job.id, code=job.exit_code),
         text,
         detail=output,
         detail_kind="output",
@@ -167,7 +168,7 @@ class Jobs:
         """`let_go` or `withdraw` follows. Raises OSError and `TooManyJobs`."""
         if len(self.running) >= MAX_RUNNING:
             raise TooManyJobs(f"{MAX_RUNNING} jobs are running; stop one first (job, action stop)")
-        from coder.process.background import Job
+        from coder.base.process.jobs import Job
 
         job = Job(self.next_number, command, outputs / f"job-{self.next_number}.txt", file_limit, script)
         job.start(argv, cwd, environment)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from coder.tools import base
-from coder.tools.base import Arguments, OnOutput, Tool, ToolContext, ToolResult
+from coder.tools import tool as base
+from coder.tools.tool import Arguments, OnOutput, Tool, ToolContext, ToolResult
 
 MAX_ENTRIES = 500
 
@@ -29,6 +29,6 @@ class List(Tool):
         return clean(args.get("path") or ".")
 
     async def run(self, args: Arguments, context: ToolContext, on_output: OnOutput) -> ToolResult:
-        from coder.tools.search.directory import list_directory
+        from coder.tools.search.listing import list_directory
 
         return await list_directory(args.get("path") or ".", context)

@@ -14,12 +14,13 @@ import stat
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
-from coder.fs.safe_open import SymlinkRace, real_path, status_of
-from coder.texts import Phrase
-from coder.tools.base import OutsideWorkspace, ToolContext, ToolResult, denied, failed
+from coder.base.safe_open import SymlinkRace, real_path, status_of
+from coder.texts import Text
+from coder.tools.search.find import named
+from coder.tools.tool import OutsideWorkspace, ToolContext, ToolResult, denied, failed
 
 if TYPE_CHECKING:
-    from coder.tools.search.ignore import SearchRoot
+    from coder.base.ignore import SearchRoot
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _PLACE = re.compile(r"(.+?)(?::|#L?)(\d+)(?:-L?(\d+)|:\d+)?:?")
@@ -149,9 +150,7 @@ def _resolved(context: ToolContext, path: str, write: bool) -> Path:
     except OutsideWorkspace as outside:
         reason = clean(str(outside)) or f"{clean(path)} is outside the workspace"
         reason += _inside(context, path)
-        raise Stop(
-            denied(reason, Phrase("tool.path_refused", path=clean(path)), path=clean(path))
-        ) from outside
+        raise Stop(denied(reason, Text("tool.path_refused", path=clean(path)), path=clean(path))) from outside
     except (ValueError, UnicodeError) as error:
         raise Stop(failed(f"{clean(path)!r} is not a usable path: {error}", path=clean(path))) from error
     except OSError as error:
@@ -198,20 +197,18 @@ def unreachable(
     name = shown(context, path)
     reason = why(error) if isinstance(error, OSError) else str(error)
     return failed(
-        f"cannot {doing} {name}: {reason}", Phrase("tool.unreachable", path=name, why=reason), path=name
+        f"cannot {doing} {name}: {reason}", Text("tool.unreachable", path=name, why=reason), path=name
     )
 
 
 def missing(context: ToolContext, path: Path) -> ToolResult:
     """That `path` is not there, with what is there under its name or a similar one."""
-    from coder.tools.search.find import named  # which needs much of this module
-
     name = shown(context, path)
     parent = path.parent
     same = [shown(context, found) for found in named(context, path)]
     near = same + [shown(context, parent / other) for other in _similar(path.name, parent)]
     near = list(dict.fromkeys(near))[:3]
-    said = Phrase("tool.missing", path=name)
+    said = Text("tool.missing", path=name)
     if near:
         return failed(
             f"{name} does not exist; did you mean {' or '.join(near)}?", said, path=name, nearest=near

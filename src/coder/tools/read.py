@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from coder.tools import base
-from coder.tools.base import Arguments, OnOutput, Tool, ToolContext, ToolResult
+from coder.tools import tool as base
+from coder.tools.tool import Arguments, OnOutput, Tool, ToolContext, ToolResult
 
 DEFAULT_LIMIT = 2000
 

@@ -7,7 +7,9 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, TypeVar
 
-from coder.tools.base import Arguments, Tool
+from coder.tools.save_memory import SaveMemory
+from coder.tools.skill import Skill
+from coder.tools.tool import Arguments, Tool
 
 if TYPE_CHECKING:
     from coder.tools.save_memory import MemoryFile
@@ -57,9 +59,6 @@ def declared(declaration: Callable[[Arguments], T], args: Arguments) -> T | None
 
 
 def make_tools(skills: SkillSource, memory: MemoryFile, *, few: bool = False) -> list[Tool]:
-    from coder.tools.save_memory import SaveMemory
-    from coder.tools.skill import Skill
-
     made: dict[str, Tool] = {"skill": Skill(skills), "save_memory": SaveMemory(memory)}
     tools = [made.get(name) or tool() for name, tool in built_in_tools().items()]
     if not few:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 import msgspec
 
-from coder.texts import Fault, Phrase
-from coder.tools.base import (
+from coder.texts import CoderError, Text
+from coder.tools.tool import (
     Arguments,
     OnOutput,
     Preview,
@@ -49,10 +49,10 @@ class Saved(msgspec.Struct, frozen=True):
         return self.change is not None
 
 
-class NotSaved(Fault):
+class NotSaved(CoderError):
     """Why the fact was not kept, and what would work. `refused`: it could be, but may not."""
 
-    def __init__(self, phrase: Phrase, *, refused: bool = False) -> None:
+    def __init__(self, phrase: Text, *, refused: bool = False) -> None:
         super().__init__(phrase)
         self.refused = refused
 
@@ -117,9 +117,9 @@ class SaveMemory(Tool):
         path = context.workspace.show(saved.path)
         meta = {"path": path, "scope": scope, "fact": saved.fact, "added": saved.added}
         if not saved.added:
-            return summed_up(Phrase("tool.known"), f"Already in {path}: {saved.fact}", meta=meta)
+            return summed_up(Text("tool.known"), f"Already in {path}: {saved.fact}", meta=meta)
         return summed_up(
-            Phrase("tool.remembered", path=path),
+            Text("tool.remembered", path=path),
             f"Saved to {path}. It holds from now on, here and in later sessions: {saved.fact}",
             meta=meta,
         )

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import msgspec
 
+from coder.base.text import split_lines
+
 MOST_KEPT = 16 << 20  # bytes of contents kept for diffs; the oldest are evicted first
 LARGEST_KEPT = 1 << 20
 
@@ -125,8 +127,8 @@ def _carried(
     unknown where `any` was: of a line that it has not seen it may have changed a part."""
     if not unseen and unknown_if is not _by_others:
         return []
-    from coder.tools.text.diff import line_blocks
-    from coder.tools.text.file import NotText, load, split_lines
+    from coder.base.diff import line_blocks
+    from coder.tools.text.file import NotText, load
 
     try:
         old, new = split_lines(load(before).text), split_lines(load(after).text)

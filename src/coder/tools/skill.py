@@ -12,8 +12,8 @@ from typing import Protocol
 
 import msgspec
 
-from coder.texts import Phrase
-from coder.tools.base import Arguments, OnOutput, Tool, ToolContext, ToolResult, failed, spec, summed_up
+from coder.texts import Text
+from coder.tools.tool import Arguments, OnOutput, Tool, ToolContext, ToolResult, failed, spec, summed_up
 
 DESCRIPTION = (
     "Skills are written procedures for particular kinds of task. `list` names them; `load` gives one's "
@@ -71,18 +71,18 @@ class Skill(Tool):
     async def run(self, args: Arguments, context: ToolContext, on_output: OnOutput) -> ToolResult:
         if args["action"] == "list":
             text, count = self._source.listing()
-            return summed_up(Phrase("tool.skills", n=count), text, meta={"count": count})
+            return summed_up(Text("tool.skills", n=count), text, meta={"count": count})
         name = str(args.get("name") or "").strip()
         if not name:
             text, _ = self._source.listing()
-            return failed(f"load needs a name. {text}", Phrase("tool.skill_unnamed"))
+            return failed(f"load needs a name. {text}", Text("tool.skill_unnamed"))
         try:
             skill = self._source.load(name)
         except NoSkill as reason:
-            return failed(str(reason), Phrase("tool.no_skill", name=name), name=name)
+            return failed(str(reason), Text("tool.no_skill", name=name), name=name)
         lines = skill.body.count("\n") + 1
         return summed_up(
-            Phrase("tool.skill_loaded", name=skill.name, lines=lines),
+            Text("tool.skill_loaded", name=skill.name, lines=lines),
             _for_model(skill, context),
             meta={"name": skill.name, "path": context.workspace.show(skill.file), "files": len(skill.files)},
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coder.tools.base import Arguments, OnOutput, Preview, Tool, ToolContext, ToolResult, failed, spec
+from coder.tools.tool import Arguments, OnOutput, Preview, Tool, ToolContext, ToolResult, failed, spec
 
 AGENTS = {
     "general": "any piece of work that can be described in a few sentences",

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from coder.texts import Phrase
-from coder.tools.base import (
+from coder.texts import Text
+from coder.tools.tool import (
     Arguments,
     OnOutput,
     Preview,
@@ -59,7 +59,7 @@ class TodoRead(_OfTheList):
     async def run(self, args: Arguments, context: ToolContext, on_output: OnOutput) -> ToolResult:
         text = as_text(context.todos)
         return summed_up(
-            Phrase("tool.todos", n=len(context.todos)), text, meta={"todos": _plain(context.todos)}
+            Text("tool.todos", n=len(context.todos)), text, meta={"todos": _plain(context.todos)}
         )
 
 
@@ -99,7 +99,7 @@ class TodoWrite(_OfTheList):
         context.todos = todos
         done = sum(t.status == "completed" for t in todos)
         return summed_up(
-            Phrase("tool.todos_done", done=done, all=len(todos)),
+            Text("tool.todos_done", done=done, all=len(todos)),
             f"kept; {done} of {len(todos)} completed",  # the list itself stands in the call
             meta={"todos": _plain(todos)},
         )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from coder.tools import base
-from coder.tools.base import Arguments, OnOutput, Preview, Tool, ToolContext, ToolResult
+from coder.tools import tool as base
+from coder.tools.tool import Arguments, OnOutput, Preview, Tool, ToolContext, ToolResult
 
 
 class Write(Tool):
@@ -21,11 +21,11 @@ class Write(Tool):
     )
 
     def preview(self, args: Arguments, context: ToolContext) -> Preview:
-        from coder.tools.text.overwrite import preview
+        from coder.tools.text.replace import preview_overwrite as preview
 
         return preview(args, context)
 
     async def run(self, args: Arguments, context: ToolContext, on_output: OnOutput) -> ToolResult:
-        from coder.tools.text.overwrite import overwrite
+        from coder.tools.text.replace import overwrite
 
         return await overwrite(args, context)

@@ -15,8 +15,8 @@ from itertools import cycle
 import msgspec
 import pytest
 
+from coder.base.process import git as git_environment
 from coder.policy.shell.judge import judge
-from coder.process import git as git_environment
 
 from .chamber import Chamber, Line, Seen
 from .grammar import Grammar

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from coder.policy.sandbox.bwrap import find_bwraps
-from coder.process.git import read_only_environment
+from coder.base.process.git import read_only_environment
+from coder.policy.sandbox.bubblewrap import find_bwraps
 
 from .tree import Tree
 from .vocabulary import Vocabulary, learn

@@ -16,7 +16,8 @@ import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from coder.policy.programs import commands, names, wrappers
+from coder.policy.programs import command_rules as commands
+from coder.policy.programs import names, wrappers
 
 _HOOKS = (
     *(

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from coder.policy.programs import commands, wrappers
-from coder.policy.programs import git as git_rules
+from coder.policy.programs import command_rules as commands
+from coder.policy.programs import git_rules, wrappers
 from coder.policy.programs import languages as programs
 from coder.policy.programs.flags import Flags
 

@@ -1,1 +1,1 @@
-"""The built-in slash commands."""
+"""Built-in slash commands."""

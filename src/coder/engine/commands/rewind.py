@@ -17,26 +17,26 @@ from pathlib import Path
 
 import msgspec
 
-from coder.config import shown
+from coder.base.text import one_line, shown
+from coder.context.action_log import ActionLog
 from coder.context.conversation import count_unanswered
-from coder.context.ledger import Ledger
 from coder.engine.agent import Agent
-from coder.engine.commands.modes import Reply
+from coder.engine.commands.mode_commands import Reply
 from coder.engine.commands.undo import carry_out, outcome_lines, recover_killed_commands, told
 from coder.engine.compact import replace_conversation
 from coder.engine.notes import look_at_git_again
 from coder.engine.resume import tell_of_memory
 from coder.engine.session import Session
+from coder.history.replay import Replay
+from coder.history.rewound import EarlierMessage, earlier_messages, marked_log
+from coder.history.undo.journal import UndoOutcome
 from coder.protocol import entries
 from coder.protocol.events import TodosChanged
 from coder.protocol.messages import head_length
-from coder.record.replay import Replay
-from coder.record.rewound import EarlierMessage, earlier_messages, marked_log
-from coder.record.undo.journal import UndoOutcome
-from coder.texts import Joined, Phrase, Said, one_line
-from coder.tools.base import Todo
+from coder.texts import AnyText, JoinedText, Text
 from coder.tools.seen import FileStamps
 from coder.tools.todo import restore
+from coder.tools.tool import Todo
 
 _LISTED = 30
 _CHARS = 100  # of a message in the list
@@ -51,26 +51,26 @@ async def rewind_command(agent: Agent, args: str) -> Reply:
     number, *words = args.split() or [""]
     if not words and number in ("", *_KEEPING_FILES, *_FORCING):
         return _list(
-            messages, Phrase("rewind.list_conversation" if number in _KEEPING_FILES else "rewind.list")
+            messages, Text("rewind.list_conversation" if number in _KEEPING_FILES else "rewind.list")
         )
     keeping, force = (len(words) == 1 and words[0] in known for known in (_KEEPING_FILES, _FORCING))
     if not number.isdecimal() or (words and not keeping and not force):
-        return Reply(Phrase("rewind.usage"), ok=False, data={"usage": True})
+        return Reply(Text("rewind.usage"), ok=False, data={"usage": True})
     to = next((message for message in messages if str(message.turn) == number), None)
     if to is None:
         known = ", ".join(str(message.turn) for message in messages[-_LISTED:]) or "–"
-        return Reply(Phrase("rewind.no_turn", turn=number, turns=known), ok=False)
+        return Reply(Text("rewind.no_turn", turn=number, turns=known), ok=False)
     after = [message for message in messages if message.turn >= to.turn]
     if keeping:
-        return await _rewind(agent, to, [], [Phrase("rewind.files_stay")], _changed(after))
+        return await _rewind(agent, to, [], [Text("rewind.files_stay")], _changed(after))
     undone = await _undo(agent, to.turn, force=force)
     if isinstance(undone, Reply):
         return undone
-    lines: list[Said] = [line for one in undone for line in outcome_lines(agent, one, "undo")]
+    lines: list[AnyText] = [line for one in undone for line in outcome_lines(agent, one, "undo")]
     lost = _not_covered(after, {one.turn for one in undone})
     if lost:
         turns = ", ".join(str(message.turn) for message in lost)
-        lines.append(Phrase("rewind.not_covered", turns=turns, files=", ".join(_changed(lost))))
+        lines.append(Text("rewind.not_covered", turns=turns, files=", ".join(_changed(lost))))
     if undone or lost:
         lines = [told(agent, undone, lines)]
     return await _rewind(agent, to, undone, lines, _changed(lost))
@@ -80,16 +80,16 @@ def _log(agent: Agent) -> Path:
     return agent.place.store.log_path(agent.session.id)
 
 
-def _list(messages: Sequence[EarlierMessage], head: Phrase) -> Reply:
+def _list(messages: Sequence[EarlierMessage], head: Text) -> Reply:
     if not messages:
-        return Reply(Phrase("rewind.nothing"), data={"messages": []})
-    lines: list[Said] = [head]
+        return Reply(Text("rewind.nothing"), data={"messages": []})
+    lines: list[AnyText] = [head]
     for message in reversed(messages[-_LISTED:]):
-        line: Said = f"{message.turn:>4}  {shown(one_line(message.text, _CHARS))}"
+        line: AnyText = f"{message.turn:>4}  {shown(one_line(message.text, _CHARS))}"
         if message.changed and not message.undone:
-            line = line + Phrase("rewind.changed", n=len(message.changed))
+            line = line + Text("rewind.changed", n=len(message.changed))
         lines.append(line)
-    return Reply(Joined(lines), data={"messages": msgspec.to_builtins(list(messages))})
+    return Reply(JoinedText(lines), data={"messages": msgspec.to_builtins(list(messages))})
 
 
 def _changed(messages: Sequence[EarlierMessage]) -> list[str]:
@@ -103,14 +103,14 @@ def _not_covered(messages: Sequence[EarlierMessage], undone: set[int]) -> list[E
 
 async def _undo(agent: Agent, turn: int, *, force: bool) -> list[UndoOutcome] | Reply:
     """All changes since, or none: tried first, so that a refusal leaves everything as it is."""
-    journal = agent.session.undo
+    journal = agent.session.undo.journal
     await recover_killed_commands(agent)
     if not force:
         would = await asyncio.to_thread(journal.preview_since, turn)
         if not all(one.complete for one in would):
             return _refusal(agent, turn, would)
     outcomes = await carry_out(agent, "undo", journal.undo_since, turn, force=force)
-    if isinstance(outcomes, Phrase):
+    if isinstance(outcomes, Text):
         return Reply(outcomes, ok=False)
     if not force and not all(one.complete for one in outcomes):  # changed by somebody in between
         return _refusal(agent, turn, outcomes)
@@ -121,7 +121,7 @@ def _refusal(agent: Agent, turn: int, outcomes: Sequence[UndoOutcome]) -> Reply:
     show = agent.place.workspace.show
     paths = {p: None for one in outcomes for p in (*one.conflicts, *one.shared, *one.unsure)}
     files = [show(Path(path)) for path in paths]
-    text = Phrase("rewind.refused", turn=turn, files="\n".join(f"  {shown(file)}" for file in files))
+    text = Text("rewind.refused", turn=turn, files="\n".join(f"  {shown(file)}" for file in files))
     return Reply(text, ok=False, data={"refused": files, "turn": turn})
 
 
@@ -129,7 +129,7 @@ async def _rewind(
     agent: Agent,
     to: EarlierMessage,
     undone: Sequence[UndoOutcome],
-    lines: Sequence[Said],
+    lines: Sequence[AnyText],
     files_as_now: Sequence[str],
 ) -> Reply:
     """`files_as_now`: files whose current content the conversation has not seen."""
@@ -145,45 +145,45 @@ async def _rewind(
     await _take_over(session)
     data: dict[str, object] = {"rewound_to": to.turn, "draft": to.text}
     text = one_line(to.text, _CHARS)
-    said = [Phrase("rewind.done", text=shown(text)), *lines, Phrase("rewind.redo"), *_jobs(session)]
-    return Reply(Joined(said), data=data)
+    said = [Text("rewind.done", text=shown(text)), *lines, Text("rewind.redo"), *_jobs(session)]
+    return Reply(JoinedText(said), data=data)
 
 
 async def take_back_rewind(agent: Agent, *, force: bool) -> Reply:
     """`/redo` after a rewind: its files first, then the conversation."""
     session = agent.session
-    last, journal = session.rewinds[-1], session.undo
+    last, journal = session.rewinds[-1], session.undo.journal
     again = sum(turn in last.undone for turn in journal.files.redos())
-    outcomes: list[UndoOutcome] | Phrase = []
+    outcomes: list[UndoOutcome] | Text = []
     if again:
         outcomes = await carry_out(agent, "redo", journal.redo_turns, again, force=force)
-    if isinstance(outcomes, Phrase):
+    if isinstance(outcomes, Text):
         return Reply(outcomes, ok=False)
     lines = [line for one in outcomes for line in outcome_lines(agent, one, "redo")]
     if outcomes and not outcomes[-1].complete and not force:
-        return Reply(Joined(lines), ok=False)
+        return Reply(JoinedText(lines), ok=False)
     session.log.append(entries.Rewind(before=last.before, back=True))
     await _take_over(session)
-    return Reply(Joined([Phrase("rewind.back"), *lines]), data={"rewound_to": 0})
+    return Reply(JoinedText([Text("rewind.back"), *lines]), data={"rewound_to": 0})
 
 
 async def _take_over(session: Session) -> None:
     """Make the session what the record now says, as a resume would."""
-    state, ledger = await asyncio.to_thread(_replayed, _log(session.agent))
+    state, action_log = await asyncio.to_thread(_replayed, _log(session.agent))
     before = _shown_todos(session)
-    session.ledger, session.rewinds = ledger, state.rewinds
+    session.action_log, session.rewinds = action_log, state.rewinds
     replace_conversation(session, state.messages)
     session.conversation.unanswered = count_unanswered(state.messages)
     session.context.todos, session.engine_todos = restore(state.todos), restore(state.engine_todos)
     session.context.files = FileStamps()  # what was read since is no longer in the conversation
-    session.checked = {}
-    session.told_servers.clear()
-    session.told_git = session.told_git and len(state.messages) > head_length(state.messages)
+    session.checks.known_failures = {}
+    session.reminders.servers.clear()
+    session.reminders.git = session.reminders.git and len(state.messages) > head_length(state.messages)
     look_at_git_again(session)
-    session.next_notes = list(state.notes)
+    session.reminders.next_notes = list(state.notes)
     if running := [job for job in session.jobs if job.running]:
         names = ", ".join(f"{job.id} ({job.command})" for job in running)
-        session.tell_next(session.redactor.redact(f"Background jobs that run: {names}."))
+        session.reminders.add(session.redactor.redact(f"Background jobs that run: {names}."))
     tell_of_memory(session)
     if (todos := _shown_todos(session)) != before:
         session.agent.emit(TodosChanged([msgspec.structs.asdict(todo) for todo in todos]))
@@ -195,15 +195,15 @@ def _shown_todos(session: Session) -> list[Todo]:
     return [] if len(todos) == 1 and todos == session.engine_todos else todos
 
 
-def _replayed(path: Path) -> tuple[Replay, Ledger]:
-    state, ledger = Replay(), Ledger()
+def _replayed(path: Path) -> tuple[Replay, ActionLog]:
+    state, action_log = Replay(), ActionLog()
     for event, current in marked_log(path):
         state.take(event)
         if current:
-            ledger.take(event)
-    return state, ledger
+            action_log.take(event)
+    return state, action_log
 
 
-def _jobs(session: Session) -> list[Said]:
+def _jobs(session: Session) -> list[AnyText]:
     names = [f"{job.id} ({session.redactor.redact(job.command)})" for job in session.jobs if job.running]
-    return [Phrase("rewind.jobs", jobs=", ".join(names))] if names else []
+    return [Text("rewind.jobs", jobs=", ".join(names))] if names else []

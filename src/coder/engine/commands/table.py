@@ -9,39 +9,42 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from coder.config.keys import key_names
-from coder.config.schema import OPERATING_MODES
+from coder.addons.ide.ide_command import ide_command
+from coder.config.schema import OPERATING_MODES, key_names
 from coder.engine.agent import Agent
-from coder.engine.commands.diff import show_diff
-from coder.engine.commands.hooks import hooks_command
-from coder.engine.commands.ide import ide_command
-from coder.engine.commands.jobs import ps_command, stop_command
-from coder.engine.commands.mcp import mcp_command
-from coder.engine.commands.memory import memory_answer, skills_answer
-from coder.engine.commands.model import model_command
-from coder.engine.commands.modes import (
+from coder.engine.commands.extensions import (
+    hooks_command,
+    mcp_command,
+    memory_answer,
+    ps_command,
+    skills_answer,
+    stop_command,
+)
+from coder.engine.commands.mode_commands import (
     InstantLine,
+    Prompt,
     Reply,
     custom_mode,
     definition_of,
+    init_prompt,
     mode_names,
     modes_command,
+    offered_commands,
+    review_prompt,
     server_prompt,
 )
-from coder.engine.commands.offered import offered_commands
-from coder.engine.commands.permissions import permissions_command
-from coder.engine.commands.prompts import Prompt, init_prompt, review_prompt
+from coder.engine.commands.review import review_command, show_diff
 from coder.engine.commands.rewind import rewind_command
 from coder.engine.commands.sessions import new_command, rename_command, resume_command, sessions_command
-from coder.engine.commands.status import status_command
+from coder.engine.commands.settings import model_command, permissions_command
+from coder.engine.commands.status import budget_text, context_text, effort_text, loop_text, status_command
 from coder.engine.commands.undo import redo_command, undo_command
-from coder.engine.commands.usage import budget_text, context_text, effort_text, loop_text
 from coder.engine.compact import compact_text
 from coder.protocol import entries
 from coder.protocol.events import CommandDone
-from coder.texts import Joined, Phrase, Said, catalogue
-from coder.tools.base import Tool
+from coder.texts import AnyText, JoinedText, Text, catalogue
 from coder.tools.todo import as_text
+from coder.tools.tool import Tool
 
 
 class Command(msgspec.Struct, frozen=True):
@@ -72,7 +75,7 @@ async def run_slash_command(agent: Agent, raw: str) -> CommandDone | InstantLine
     session, messages = agent.session, agent.session.conversation.messages
     before = len(messages)
     if command is not None and args.strip() and not command.arguments:
-        reply = Reply(Phrase("command.no_arguments", name=name), ok=False, data={"usage": True})
+        reply = Reply(Text("command.no_arguments", name=name), ok=False, data={"usage": True})
     elif command is not None and command.run is not None:
         reply = await command.run(agent, args.strip())
     else:
@@ -104,33 +107,33 @@ async def _of_package(agent: Agent, name: str, args: str) -> Reply | None:
     return None if answer is None else Reply(answer[0], ok=answer[1])
 
 
-async def _unknown(agent: Agent, name: str) -> Said:
+async def _unknown(agent: Agent, name: str) -> AnyText:
     from difflib import get_close_matches
 
     offered = [one.command[1:] for one in await offered_commands(agent)]
     near = get_close_matches(name, [*COMMANDS, *await mode_names(agent), *offered], n=3, cutoff=_ALIKE)
     names = ", ".join(f"/{n}" for n in near) or "/help"
-    return f"Unknown command: /{name}\n" + Phrase("command.nearest", names=names)
+    return f"Unknown command: /{name}\n" + Text("command.nearest", names=names)
 
 
 async def _help(agent: Agent, args: str) -> Reply:
     if args:
         return await _help_on(agent, args.removeprefix("/"))
-    rows = [(f"/{c.name} {c.arguments}".rstrip(), Phrase(f"help.{c.name}")) for c in COMMANDS.values()]
+    rows = [(f"/{c.name} {c.arguments}".rstrip(), Text(f"help.{c.name}")) for c in COMMANDS.values()]
     width = max(len(usage) for usage, _ in rows)
-    lines: list[Said] = [f"{usage.ljust(width)}  " + text for usage, text in rows]
+    lines: list[AnyText] = [f"{usage.ljust(width)}  " + text for usage, text in rows]
     if offered := await offered_commands(agent, described=True):
         lines += [
             "",
             *(_line_of(one.command, one.arguments, one.description or one.source) for one in offered),
         ]
     keys = key_names(agent.config.ui.keys)
-    return Reply(Joined([*lines, "", Phrase("help.keys", **keys)]))
+    return Reply(JoinedText([*lines, "", Text("help.keys", **keys)]))
 
 
 async def _help_on(agent: Agent, name: str) -> Reply:
     if command := COMMANDS.get(name):
-        return Reply(_line_of(f"/{name}", command.arguments, Phrase(f"help.{name}")))
+        return Reply(_line_of(f"/{name}", command.arguments, Text(f"help.{name}")))
     if mode := await definition_of(agent, name):
         return Reply(_line_of(mode.command, mode.usage, mode.description or mode.display_name))
     for one in await offered_commands(agent, described=True):
@@ -139,23 +142,23 @@ async def _help_on(agent: Agent, name: str) -> Reply:
     return Reply(await _unknown(agent, name), ok=False, data={"usage": True})
 
 
-def _line_of(command: str, arguments: str, about: Said) -> Said:
+def _line_of(command: str, arguments: str, about: AnyText) -> AnyText:
     return f"{command} {arguments}".rstrip() + "  " + about
 
 
 async def _mode(agent: Agent, args: str) -> Reply:
     if not args:
-        return Reply(Phrase("mode.current", mode=agent.mode, names=", ".join(OPERATING_MODES)))
+        return Reply(Text("mode.current", mode=agent.mode, names=", ".join(OPERATING_MODES)))
     mode = next((m for m in OPERATING_MODES if m == args), None)
     if mode is None:
-        return Reply(Phrase("mode.unknown", name=args, names=", ".join(OPERATING_MODES)), ok=False)
+        return Reply(Text("mode.unknown", name=args, names=", ".join(OPERATING_MODES)), ok=False)
     agent.mode = mode
     agent.session.record_state()
     if agent.mcp is not None:
-        from coder.engine.mcp import follow_mode
+        from coder.engine.mcp_session import follow_mode
 
         await follow_mode(agent)
-    return Reply(Phrase(f"mode.set.{mode}"))
+    return Reply(Text(f"mode.set.{mode}"))
 
 
 def _mode_named(mode: str) -> Callable[[Agent, str], Awaitable[Reply]]:
@@ -168,15 +171,15 @@ def _mode_named(mode: str) -> Callable[[Agent, str], Awaitable[Reply]]:
 async def _tools(agent: Agent, args: str) -> Reply:
     width = max(len(name) for name in agent.tools)
     return Reply(
-        Joined(Joined([name.ljust(width), _about(tool)], "  ") for name, tool in agent.tools.items())
+        JoinedText(JoinedText([name.ljust(width), _about(tool)], "  ") for name, tool in agent.tools.items())
     )
 
 
-def _about(tool: Tool) -> Said:
+def _about(tool: Tool) -> AnyText:
     """Our own tools in the person's language; others by what they tell the model."""
     key = f"tool.about.{tool.spec.name}"
     if key in catalogue("en", key):
-        return Phrase(key)
+        return Text(key)
     return tool.spec.function.description.split(". ")[0].rstrip(".")
 
 
@@ -188,14 +191,14 @@ async def _skills(agent: Agent, args: str) -> Reply:
 async def _memory(agent: Agent, args: str) -> Reply:
     answer = memory_answer(agent.memory, args)
     if answer.note:
-        agent.session.tell_next(answer.note)
+        agent.session.reminders.add(answer.note)
     return Reply(answer.text, answer.ok)
 
 
 async def _todos(agent: Agent, args: str) -> Reply:
     todos = agent.session.context.todos
     if not todos or (len(todos) == 1 and todos == agent.session.engine_todos):  # which repeats the message
-        return Reply(Phrase("todos.none"))
+        return Reply(Text("todos.none"))
     return Reply(as_text(todos), data={"todos": [msgspec.structs.asdict(todo) for todo in todos]})
 
 
@@ -210,8 +213,6 @@ def _is_review(args: str) -> bool:
 
 async def _diff(agent: Agent, args: str) -> Reply:
     if _is_review(args):
-        from coder.engine.commands.review import review_command
-
         return await review_command(agent, args.removeprefix("review").strip())
     shown = await show_diff(agent, args)
     return Reply(shown.text, shown.ok, data={"files": shown.files} if shown.ok else {"usage": True})
@@ -237,7 +238,7 @@ async def _loop(agent: Agent, args: str) -> Reply:
 
 
 async def _fork(agent: Agent, args: str) -> Reply:
-    return Reply(Phrase("fork.linear"), ok=False)
+    return Reply(Text("fork.linear"), ok=False)
 
 
 async def _exit(agent: Agent, args: str) -> Reply:

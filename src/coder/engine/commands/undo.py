@@ -17,12 +17,12 @@ from pathlib import Path
 import msgspec
 
 from coder.engine.agent import Agent
-from coder.engine.commands.modes import Reply
+from coder.engine.commands.mode_commands import Reply
+from coder.history.log import read_log
+from coder.history.undo.journal import REVIEWS, UndoOutcome
 from coder.policy.verification import is_cache
 from coder.protocol import entries
-from coder.record.log import read_log
-from coder.record.undo.journal import REVIEWS, UndoOutcome
-from coder.texts import Joined, Phrase, Said
+from coder.texts import AnyText, JoinedText, Text
 
 _SHOWN = 200  # lines about one turn: a command may have changed thousands of files
 _COMMANDS_NAMED = 5
@@ -75,13 +75,13 @@ def _number(word: str) -> int:
 async def undo_command(agent: Agent, args: str) -> Reply:
     asked = _asked(args)
     if asked is None:
-        return Reply(Phrase("undo.usage"), ok=False, data={"usage": True})
-    journal = agent.session.undo
+        return Reply(Text("undo.usage"), ok=False, data={"usage": True})
+    journal = agent.session.undo.journal
     await recover_killed_commands(agent)
     turns = journal.turns()
     if (one := asked.alone) and one not in turns:
         known = ", ".join(map(str, turns)) or "–"
-        return Reply(Phrase("undo.no_turn", turn=one, turns=known), ok=False)
+        return Reply(Text("undo.no_turn", turn=one, turns=known), ok=False)
     undo: _Turns = journal.undo_turns
     preview: _Turns = journal.preview
     if asked.alone:
@@ -100,19 +100,19 @@ async def undo_command(agent: Agent, args: str) -> Reply:
 async def redo_command(agent: Agent, args: str) -> Reply:
     asked = _asked(args)
     if asked is None or asked.show or asked.since or asked.alone:
-        return Reply(Phrase("redo.usage"), ok=False, data={"usage": True})
+        return Reply(Text("redo.usage"), ok=False, data={"usage": True})
     await recover_killed_commands(agent)
-    newest = next(iter(agent.session.undo.files.redos()), 0)
+    newest = next(iter(agent.session.undo.journal.files.redos()), 0)
     if agent.session.rewinds and asked.count == 1 and newest < REVIEWS:
         from coder.engine.commands.rewind import take_back_rewind
 
         return await take_back_rewind(agent, force=asked.force)
-    return await _do(agent, "redo", agent.session.undo.redo_turns, asked)
+    return await _do(agent, "redo", agent.session.undo.journal.redo_turns, asked)
 
 
 async def recover_killed_commands(agent: Agent) -> None:
     """Recover changes of commands that were killed with the session, for their turn."""
-    if agent.session.undo.cut_off():
+    if agent.session.undo.journal.cut_off():
         from coder.engine.isolation import undo_of
 
         await asyncio.to_thread(undo_of(agent.session).recover)
@@ -120,7 +120,7 @@ async def recover_killed_commands(agent: Agent) -> None:
 
 async def carry_out(
     agent: Agent, action: str, turns: _Turns, which: int, *, force: bool
-) -> list[UndoOutcome] | Phrase:
+) -> list[UndoOutcome] | Text:
     """Undo or redo, recorded; the phrase says why it failed."""
     # Shielded from cancellation: an interrupted undo is completed only by the next one.
     work = asyncio.ensure_future(asyncio.to_thread(turns, which, force=force))
@@ -132,21 +132,21 @@ async def carry_out(
             _keep(agent, action, work.result(), force)
         raise
     except OSError as error:
-        return Phrase(f"{action}.failed", reason=f"{error.strerror}: {error.filename}")
+        return Text(f"{action}.failed", reason=f"{error.strerror}: {error.filename}")
     _keep(agent, action, outcomes, force)
     return outcomes
 
 
 async def _do(agent: Agent, action: str, turns: _Turns, asked: _Asked) -> Reply:
     outcomes = await carry_out(agent, action, turns, asked.which, force=asked.force)
-    if isinstance(outcomes, Phrase):
+    if isinstance(outcomes, Text):
         return Reply(outcomes, ok=False)
     lines = [line for one in outcomes for line in outcome_lines(agent, one, action, alone=bool(asked.alone))]
     refused = bool(outcomes and outcomes[-1].refused)
     if action == "redo":
-        return Reply(Joined(lines or [Phrase("redo.nothing")]), ok=not refused, data=_data(outcomes))
+        return Reply(JoinedText(lines or [Text("redo.nothing")]), ok=not refused, data=_data(outcomes))
     if any(one.restored or one.removed or one.merged for one in outcomes):
-        lines.append(Phrase("undo.redo"))
+        lines.append(Text("undo.redo"))
     return Reply(told(agent, outcomes, lines), ok=not refused, data=_data(outcomes))
 
 
@@ -154,17 +154,20 @@ def _data(outcomes: Sequence[UndoOutcome]) -> dict[str, object]:
     return {"turns": msgspec.to_builtins(list(outcomes))}
 
 
-def told(agent: Agent, outcomes: Sequence[UndoOutcome], lines: list[Said]) -> Said:
-    lines = lines or [Phrase("undo.nothing")]
+def told(agent: Agent, outcomes: Sequence[UndoOutcome], lines: list[AnyText]) -> AnyText:
+    lines = lines or [Text("undo.nothing")]
     oldest = min((one.turn for one in outcomes), default=0)
     for key, commands in (
-        ("undo.cut_off", [command for turn, command in agent.session.undo.cut_off() if turn >= oldest]),
+        (
+            "undo.cut_off",
+            [command for turn, command in agent.session.undo.journal.cut_off() if turn >= oldest],
+        ),
         ("undo.own_commands", _commands_since(agent, oldest)),
     ):
         if commands:
             named = ", ".join(commands[:_COMMANDS_NAMED]) + (", …" if len(commands) > _COMMANDS_NAMED else "")
-            lines.append(Phrase(key, commands=named))
-    return Joined(lines)
+            lines.append(Text(key, commands=named))
+    return JoinedText(lines)
 
 
 def _commands_since(agent: Agent, turn: int) -> list[str]:
@@ -185,7 +188,7 @@ def _commands_since(agent: Agent, turn: int) -> list[str]:
 # what is said
 
 
-def outcome_lines(agent: Agent, outcome: UndoOutcome, manner: str, *, alone: bool = False) -> list[Said]:
+def outcome_lines(agent: Agent, outcome: UndoOutcome, manner: str, *, alone: bool = False) -> list[AnyText]:
     """`manner`: undo, redo, or would. `alone`: the turn was named, so that the command must name it again."""
     shown = _shown_paths(agent)
     again = f"/undo turn {outcome.turn}" if alone else "/redo" if manner == "redo" else "/undo"
@@ -194,11 +197,11 @@ def outcome_lines(agent: Agent, outcome: UndoOutcome, manner: str, *, alone: boo
         key = "undo.would_not" if manner == "would" else f"{manner}.conflict"
         if outcome.turn >= REVIEWS:
             key = "record.review_conflict"
-        return [Phrase(key, turn=outcome.turn, files=Joined(names), again=again)]
+        return [Text(key, turn=outcome.turn, files=JoinedText(names), again=again)]
     left = _doubtful_lines(agent, outcome, manner)
     if outcome.refused:
         key = "undo.would_doubt" if manner == "would" else "undo.doubtful"
-        return [Phrase(key, turn=outcome.turn, files=Joined(_lines(left)), again=again)]
+        return [Text(key, turn=outcome.turn, files=JoinedText(_lines(left)), again=again)]
     each = {
         "restored": (outcome.restored, "undo.would_restore" if manner == "would" else f"{manner}.restored"),
         "removed": (outcome.removed, "undo.would_remove" if manner == "would" else f"{manner}.removed"),
@@ -208,33 +211,33 @@ def outcome_lines(agent: Agent, outcome: UndoOutcome, manner: str, *, alone: boo
     }
     named = [(key, shown(path)) for paths, key in each.values() for path in paths]
     # Caches are restored with the rest, and counted, not named.
-    lines: list[Said] = ["  " + Phrase(key, path=path) for key, path in named if not is_cache(path)]
+    lines: list[AnyText] = ["  " + Text(key, path=path) for key, path in named if not is_cache(path)]
     if caches := len(named) - len(lines):
-        lines.append("  " + Phrase("undo.caches", n=caches))
-    lines += ["  " + Phrase("undo.copy", path=path) for path in outcome.kept_copies]
-    lines += [*left, Phrase("undo.force_rest", again=again)] if left else []
+        lines.append("  " + Text("undo.caches", n=caches))
+    lines += ["  " + Text("undo.copy", path=path) for path in outcome.kept_copies]
+    lines += [*left, Text("undo.force_rest", again=again)] if left else []
     if not lines and manner != "redo" and outcome.turn < REVIEWS:
-        return [Phrase("undo.nothing_left", turn=outcome.turn)]
+        return [Text("undo.nothing_left", turn=outcome.turn)]
     head = "undo.preview" if manner == "would" else f"{manner}.done"
     if outcome.turn >= REVIEWS:
         head = f"record.review_{manner}"
-    return [Phrase(head, turn=outcome.turn), *_lines(lines or ["  " + Phrase("undo.no_change")])]
+    return [Text(head, turn=outcome.turn), *_lines(lines or ["  " + Text("undo.no_change")])]
 
 
-def _doubtful_lines(agent: Agent, outcome: UndoOutcome, manner: str) -> list[Said]:
+def _doubtful_lines(agent: Agent, outcome: UndoOutcome, manner: str) -> list[AnyText]:
     """What may be somebody else's doing."""
     shown = _shown_paths(agent)
     shared, unsure = ("undo.shared", "undo.unsure")
     if manner == "would":
         shared, unsure = ("undo.would_leave_shared", "undo.would_leave_unsure")
     each = {shared: outcome.shared, unsure: outcome.unsure}
-    return ["  " + Phrase(key, path=shown(path)) for key, paths in each.items() for path in paths]
+    return ["  " + Text(key, path=shown(path)) for key, paths in each.items() for path in paths]
 
 
-def _lines(lines: Sequence[Said]) -> Sequence[Said]:
+def _lines(lines: Sequence[AnyText]) -> Sequence[AnyText]:
     if len(lines) <= _SHOWN:
         return lines
-    return [*lines[:_SHOWN], "  " + Phrase("undo.more", n=len(lines) - _SHOWN)]
+    return [*lines[:_SHOWN], "  " + Text("undo.more", n=len(lines) - _SHOWN)]
 
 
 def _shown_paths(agent: Agent) -> Callable[[str], str]:
@@ -262,7 +265,7 @@ def keep_outcome(
     """`hunks`: those that were taken back in a review, with the person's `reason`."""
     if outcome.refused:
         return
-    agent.session.shown = None
+    agent.session.checks.last_evidence = None
     note = agent.session.redactor.redact(_note(agent, action, outcome, hunks, reason))
     turn = None if outcome.turn >= REVIEWS else outcome.turn
     entry = entries.Undo(
@@ -281,7 +284,7 @@ def keep_outcome(
         hunks=list(hunks),
     )
     agent.session.log.append(entry, note)
-    agent.session.tell_next(note)
+    agent.session.reminders.add(note)
 
 
 def _note(agent: Agent, action: str, outcome: UndoOutcome, hunks: Sequence[str], reason: str) -> str:

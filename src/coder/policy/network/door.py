@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakSet
 
+from coder.base.http.address import Address, proxy_for
+from coder.base.http.connection import basic, tls_context
+from coder.base.http.errors import HttpError
 from coder.config.schema import NetworkRules
-from coder.model.http.address import Address, proxy_for
-from coder.model.http.connection import basic, tls_context
-from coder.model.http.faults import HttpFault
 from coder.policy.network.proxy import HEAD_BYTES, Pair, Refused, Upstream, relay, serve
 from coder.policy.network.rules import LOCAL, Rules, canonical, private_literal, shown
-from coder.policy.sandbox.ladder import SandboxLevel
-from coder.tools.web.page import is_public, literal_address
+from coder.policy.sandbox.backends import SandboxLevel
+from coder.tools.web import is_public, literal_address
 
 Lookup = Callable[[str, int], Awaitable[list[str]]]
 Ask = Callable[[str], Awaitable[str]]  # with `host:port`; the answer is why not, or empty
@@ -193,7 +193,7 @@ class Door:
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 return await self._open(name, port, private=listed == "exact", plain=plain)
-        except (OSError, EOFError, TimeoutError, asyncio.LimitOverrunError, HttpFault) as error:
+        except (OSError, EOFError, TimeoutError, asyncio.LimitOverrunError, HttpError) as error:
             why = getattr(error, "strerror", None) or str(error) or "no answer"
             raise Refused(f"{shown(name, port)} cannot be reached: {why}") from None
 
@@ -272,7 +272,7 @@ async def open_door(
     if not isinstance(network, NetworkRules) or not level.has_doors:
         return None
     door = Door(Rules(network.allow, remembered or ()), ask=ask, environment=environment)
-    if level.rung == "bwrap":
+    if level.backend == "bwrap":
         door.open_inside()
     else:
         await door.open_here()

@@ -11,11 +11,12 @@ import contextlib
 from binascii import a2b_base64
 from collections.abc import Callable
 from hmac import compare_digest
+from ipaddress import ip_address
 from typing import NamedTuple, Protocol
 
-from coder.model.http.address import Address, parse_address
-from coder.model.http.connection import basic
-from coder.model.http.faults import HttpFault
+from coder.base.http.address import Address, parse_address
+from coder.base.http.connection import basic
+from coder.base.http.errors import HttpError
 
 HEAD_BYTES = 32_768
 HEAD_SECONDS = 10.0
@@ -160,7 +161,7 @@ async def _http(
                 address.host, address.port, b"HTTP/1.1 200 Connection established\r\n\r\n", _refusal
             )
         address = parse_address(target, ("http",))
-    except HttpFault:
+    except HttpError:
         raise _Malformed(
             _response(400, "Bad Request", "The proxy takes CONNECT and http:// requests.")
         ) from None
@@ -228,8 +229,6 @@ async def _socks(
 
 
 async def _socks_host(kind: int, reader: asyncio.StreamReader) -> str:
-    from ipaddress import ip_address
-
     if kind == 3:
         return (await _counted(reader)).decode("latin-1")
     if kind not in (1, 4):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Literal
 
-from coder.tools.web.page import is_public, literal_address
+from coder.tools.web import is_public, literal_address
 
 LOCAL = ("localhost", "127.0.0.1", "::1")
 REMEMBERED = "network="  # before a host among a project's remembered approvals

@@ -8,7 +8,7 @@ import msgspec
 
 from coder.policy.programs import names
 from coder.policy.shell.words import Word
-from coder.texts import Phrase
+from coder.texts import Text
 
 # Options without a value in every program here, so that a following `--` surely ends the options.
 _ALONE = names(
@@ -39,7 +39,7 @@ def is_long(word: str, names: Iterable[str]) -> bool:
     return len(given) > 2 and any(name.startswith(given) for name in names)
 
 
-def check_flags(args: list[Word], flags: Flags) -> Phrase | None:
+def check_flags(args: list[Word], flags: Flags) -> Text | None:
     """Why this call is not read-only, or None."""
     operands = 0
     options, ended = True, False
@@ -51,17 +51,17 @@ def check_flags(args: list[Word], flags: Flags) -> Phrase | None:
             continue
         if options and word.maybe_option():
             if not word.exact:
-                return Phrase("policy.why.expansion_option")
+                return Text("policy.why.expansion_option")
             if _forbidden(word.text, flags):
-                return Phrase("policy.why.option_writes", option=word.text)
+                return Text("policy.why.option_writes", option=word.text)
             # Some accept no option after an operand: `uniq in -c` writes the file `-c`.
             if not ended and (not operands or flags.operands is None):
                 continue
         operands += 2 if word.splits or (not word.exact and flags.operands is not None) else 1
         if word.text in flags.words or any(text in word.text for text in flags.texts):
-            return Phrase("policy.why.word_acts", word=word.text)
+            return Text("policy.why.word_acts", word=word.text)
     if flags.operands is not None and operands > flags.operands:
-        return Phrase("policy.why.operand_writes")
+        return Text("policy.why.operand_writes")
     return None
 
 

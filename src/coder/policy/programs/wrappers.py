@@ -12,7 +12,7 @@ from coder.policy.allowlist_names import is_interpreter
 from coder.policy.programs import names
 from coder.policy.programs.flags import Flags, check_flags, is_long
 from coder.policy.shell.words import UNKNOWN, Word
-from coder.texts import Phrase
+from coder.texts import Text
 
 
 class Inner(msgspec.Struct, frozen=True):
@@ -29,11 +29,11 @@ class Inner(msgspec.Struct, frozen=True):
     acts: bool = False
     clears: bool = False
     elsewhere: bool = False
-    note: Phrase | None = None
+    note: Text | None = None
     posix: bool | None = None  # whether `lines` are for another shell than bash; None: for the current one
 
 
-UNCERTAIN = Inner(certain=False, note=Phrase("policy.why.unseen"))
+UNCERTAIN = Inner(certain=False, note=Text("policy.why.unseen"))
 NOTHING = Inner()
 
 
@@ -366,7 +366,7 @@ def _find(args: list[Word]) -> Inner | None:
             acts = True
     if not commands and not acts:
         return None
-    note = None if commands else Phrase("policy.why.find_acts")
+    note = None if commands else Text("policy.why.find_acts")
     return Inner(commands=commands, acts=acts, elsewhere=elsewhere, note=note)
 
 

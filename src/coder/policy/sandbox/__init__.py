@@ -1,1 +1,1 @@
-"""The sandbox: a ladder of backends (rungs), what each closes, and how it is described."""
+"""The sandbox: a list of backends (backends), what each closes, and how it is described."""

@@ -18,13 +18,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, lru_cache
 from pathlib import Path
+from threading import Thread
 from typing import NamedTuple
 
 import msgspec
 
-from coder.fs import digest
-from coder.fs.private import make_private
-from coder.fs.safe_open import parent_of, real_path
+from coder.base.files import digest, make_private, write_durably
+from coder.base.safe_open import parent_of, real_path
 from coder.policy.programs import names
 
 DIRECTORY = "caches"  # in $CODER_HOME
@@ -295,8 +295,6 @@ def settings_without_credentials(home: str, directory: Path) -> list[tuple[str, 
                 continue
             copy = directory / "settings" / digest(content, 8)
             if not copy.exists():
-                from coder.fs.private import write_durably
-
                 make_private(copy.parent)
                 write_durably(copy, content)
             shown.append((os.path.realpath(path), str(copy)))
@@ -428,7 +426,5 @@ def _prune_if_grown(home: Path) -> None:
 
 
 def _prune(home: Path) -> None:
-    from threading import Thread
-
     job = {"unused_since": time.time() - _KEPT_DAYS * 24 * 3600, "most_bytes": MOST_BYTES}
     Thread(target=clear_layers, args=(home,), kwargs=job, name=_PRUNING, daemon=True).start()

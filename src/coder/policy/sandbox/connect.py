@@ -28,6 +28,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from threading import BoundedSemaphore
 from typing import NamedTuple
 
+from coder.base.process.programs import Prepared, Process, Starting
 from coder.policy.sandbox.launch import (
     SCOPE_ABSTRACT_SOCKETS,
     SCOPES_FROM,
@@ -41,7 +42,6 @@ from coder.policy.sandbox.launch import (
     program_of,
 )
 from coder.policy.sandbox.seccomp import connect_filter, server_calls
-from coder.process.programs import Prepared, Process, Starting
 
 _LIBC = ctypes.CDLL(None, use_errno=True)  # releases the GIL
 _RECEIVE, _SEND, _IS_VALID = 0xC0502100, 0xC0182101, 0x40082102  # SECCOMP_IOCTL_NOTIF_*

@@ -17,15 +17,15 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from tempfile import mkdtemp
 
-from coder.fs.private import make_private
-from coder.fs.safe_open import open_directory, open_file, parent_of
+from coder.base.files import make_private
+from coder.base.safe_open import open_directory, open_file, parent_of
 from coder.policy.programs import names
 from coder.policy.sandbox.caches import remove_tree, within
 from coder.policy.sandbox.places import AccessRules, Staged, first_below
-from coder.policy.scratch import TEMP
-from coder.policy.secrets.home import names_home_secret
+from coder.policy.secrets.secret_places import names_home_secret
 from coder.policy.shell.verdict import OutsideWrite, ShellVerdict
-from coder.texts import Phrase
+from coder.policy.workspace import TEMP
+from coder.texts import Text
 
 _SYSTEM = names(
     "/bin /boot /dev /etc /lib /lib64 /opt /proc /run /sbin /sys /usr /var /Library /System /Applications"
@@ -48,7 +48,7 @@ def why_not(
     *,
     mounts: bool,
     state: Path | None = None,
-) -> Phrase | None:
+) -> Text | None:
     """Why no approval lets this line write what it names outside the workspace; None if one does. `mounts`
     and `state` as for `Grants`.
     """
@@ -65,12 +65,12 @@ def why_not(
     return None
 
 
-def _refusal_to_stage(write: OutsideWrite, state: Path, otherwise: Phrase) -> Phrase | None:
+def _refusal_to_stage(write: OutsideWrite, state: Path, otherwise: Text) -> Text | None:
     directory = _opened_for(write.path)
     if directory == "/":
         return otherwise
     if write.gone and os.path.isdir(write.path):
-        return Phrase("sandbox.outside.directory", path=write.path)
+        return Text("sandbox.outside.directory", path=write.path)
     try:
         make_private(state / _STAGES)
         same = _mount_of(directory) == _mount_of(str(state / _STAGES))
@@ -89,7 +89,7 @@ def _mount_of(path: str) -> str:
         os.close(descriptor)
 
 
-def refusal(path: str, home: str, environment: Mapping[str, str]) -> Phrase | None:
+def refusal(path: str, home: str, environment: Mapping[str, str]) -> Text | None:
     """Why no approval of a line covers this path, which needs `sandbox: "off"`; None if one may. `home` is
     $CODER_HOME.
     """
@@ -105,17 +105,17 @@ def refusal(path: str, home: str, environment: Mapping[str, str]) -> Phrase | No
         ("path", within(path, on_path)),
         ("system", within(path, _SYSTEM) and not within(path, TEMP)),
     )
-    return next((Phrase(f"sandbox.outside.{why}", path=path) for why, holds in reasons if holds), None)
+    return next((Text(f"sandbox.outside.{why}", path=path) for why, holds in reasons if holds), None)
 
 
-def refusal_to_open(directory: str, home: str, environment: Mapping[str, str]) -> Phrase | None:
+def refusal_to_open(directory: str, home: str, environment: Mapping[str, str]) -> Text | None:
     """Why no line gets this whole directory, what it contains included; None if one may."""
     for entry in filter(None, environment.get("PATH", "").split(os.pathsep)):
         if within(os.path.realpath(entry), [directory]):
-            return Phrase("sandbox.outside.path", path=entry)
+            return Text("sandbox.outside.path", path=entry)
     held = (f"{directory}/{name}" for name in sorted(_STEERING) if os.path.lexists(f"{directory}/{name}"))
     if steering := next(held, ""):
-        return Phrase("sandbox.outside.starts", path=steering)
+        return Text("sandbox.outside.starts", path=steering)
     return refusal(directory, home, environment)
 
 

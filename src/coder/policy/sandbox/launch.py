@@ -1,4 +1,4 @@
-"""The launcher of the Landlock rung: a small program that imports nothing of coder.
+"""The launcher of the Landlock backend: a small program that imports nothing of coder.
 
 It forks. The parent stays outside the sandbox as a supervisor ("child subreaper"): it adopts the command's
 orphans and kills them. The child sandboxes itself with Landlock (files) and seccomp (sockets) and execs

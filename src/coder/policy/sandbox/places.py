@@ -1,11 +1,12 @@
 """Access rules of a sandboxed command as plain paths, independent of the mechanism.
 
-Every rung is built from the same rules: they differ in strength, not in intent.
+Every backend is built from the same rules: they differ in strength, not in intent.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -13,14 +14,71 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from coder.fs.safe_open import repository_of
+from coder.base.safe_open import repository_of
 from coder.policy.sandbox.caches import Caches, Layer, Overlay, settings_without_credentials
-from coder.policy.sandbox.mounts import aliases
-from coder.policy.scratch import TEMP, scratch_of
-from coder.policy.secrets.home import further_homes, own_directories, secrets_in
+from coder.policy.secrets.secret_places import further_homes, own_directories, secrets_in
+from coder.policy.workspace import TEMP, scratch_of
 
 if TYPE_CHECKING:
     from coder.policy.network.door import Door
+
+
+_OCTAL = re.compile(rb"\\([0-7]{3})")
+_seen: dict[bytes, list[tuple[bytes, str, str]]] = {}  # the last mount table, parsed
+
+
+def aliases(paths: Sequence[str]) -> list[str]:
+    """Where else each of these real paths can be reached."""
+    table = _mounts()
+    found = []
+    for path in paths:
+        # Of two mounts at one path the later one is visible.
+        device, root, top = max(
+            (mount for mount in table if _is_below(path, mount[2])),
+            key=lambda mount: len(mount[2]),
+            default=(b"", "", ""),
+        )
+        within = _join(root, path[len(top.rstrip("/")) :])
+        for other, base, point in table:
+            if other == device and (base, point) != (root, top) and _is_below(within, base):
+                alias = _join(point, within[len(base.rstrip("/")) :])
+                if alias != path and _same(alias, path):
+                    found.append(alias)
+    return found
+
+
+def _mounts() -> list[tuple[bytes, str, str]]:
+    """Device, root and mount point of each mount, the last first, so that it wins among equals."""
+    try:
+        with open("/proc/self/mountinfo", "rb") as file:
+            text = file.read()
+    except OSError:
+        return []
+    if text not in _seen:
+        _seen.clear()
+        rows = [line.split(b" ", 5) for line in text.splitlines()]
+        _seen[text] = [(row[2], _plain(row[3]), _plain(row[4])) for row in reversed(rows) if len(row) > 5]
+    return _seen[text]
+
+
+def _plain(field: bytes) -> str:
+    return os.fsdecode(_OCTAL.sub(lambda match: bytes([int(match[1], 8)]), field))
+
+
+def _join(directory: str, rest: str) -> str:
+    return (directory.rstrip("/") + "/" + rest.strip("/")).rstrip("/") or "/"
+
+
+def _is_below(path: str, directory: str) -> bool:
+    return path == directory or path.startswith(directory.rstrip("/") + "/")
+
+
+def _same(one: str, other: str) -> bool:
+    try:
+        return os.path.samefile(one, other)
+    except OSError:
+        return False
+
 
 _MOST_BYTES = 4096
 _TOOL_CACHES = {

@@ -1,4 +1,4 @@
-"""Capability probe: which rung of the sandbox works here, tried for real and cached.
+"""Capability probe: which backend of the sandbox works here, tried for real and cached.
 
 Lazy: the first command that needs it pays, once per kernel, user and program.
 """
@@ -10,18 +10,19 @@ import os
 import stat
 import sys
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from coder.fs.private import make_private, write_durably
-from coder.policy.sandbox.bwrap import find_bwraps
+from coder.base.files import make_private, write_durably
+from coder.base.process.programs import DEVNULL, PIPE, Runs, TimeoutExpired, start
+from coder.policy.sandbox.backends import Hitch, Sandbox, SandboxLevel, launcher_line
+from coder.policy.sandbox.bubblewrap import find_bwraps
 from coder.policy.sandbox.caches import remove_tree
-from coder.policy.sandbox.ladder import Hitch, Sandbox, SandboxLevel, launcher_line
 from coder.policy.sandbox.seatbelt import PROGRAM
-from coder.policy.scratch import state_directory
-from coder.policy.secrets.home import HOME_SECRETS
-from coder.process.programs import DEVNULL, PIPE, Runs, TimeoutExpired, start
+from coder.policy.secrets.secret_places import HOME_SECRETS
+from coder.policy.workspace import state_directory
 
 if TYPE_CHECKING:
     from coder.config.schema import SandboxBackend
@@ -94,7 +95,7 @@ def _cached_level(cache_dir: Path, programs: list[str], backend: SandboxBackend)
 
 
 def forget(cache_dir: Path) -> None:
-    """Invalidate the cache, for example after a rung has failed."""
+    """Invalidate the cache, for example after a backend has failed."""
     (cache_dir / _FILE).unlink(missing_ok=True)
 
 
@@ -127,7 +128,7 @@ def _strongest(programs: list[str], cache_dir: Path, backend: SandboxBackend) ->
         level = _bubblewrap(program, cache_dir)
         if level.overlays:
             return level
-        if level.rung == "bwrap":
+        if level.backend == "bwrap":
             working = working or level
         hitches = hitches or level.hitches
     if working is not None:
@@ -164,7 +165,7 @@ def _seatbelt(program: str | None, cache_dir: Path) -> SandboxLevel:
 
 
 def filtering(level: SandboxLevel, cache_dir: Path) -> SandboxLevel:
-    """The bwrap rung with a seccomp filter, if the kernel supports it."""
+    """The bwrap backend with a seccomp filter, if the kernel supports it."""
     from coder.policy.sandbox.seccomp import strong_filter
 
     if not strong_filter("no-unix") or not os.access("/bin/sh", os.X_OK):
@@ -174,7 +175,7 @@ def filtering(level: SandboxLevel, cache_dir: Path) -> SandboxLevel:
 
 
 def connecting(level: SandboxLevel, cache_dir: Path) -> SandboxLevel:
-    """The bwrap rung with mediated Unix sockets, if they work."""
+    """The bwrap backend with mediated Unix sockets, if they work."""
     # Mediation needs no_new_privs, which breaks a setuid bwrap.
     if not level.filters or Path(level.program).stat().st_mode & stat.S_ISUID:
         return level
@@ -183,23 +184,21 @@ def connecting(level: SandboxLevel, cache_dir: Path) -> SandboxLevel:
 
 
 def layering(level: SandboxLevel, cache_dir: Path) -> SandboxLevel:
-    """The bwrap rung with caches in overlay mounts, if bwrap, the kernel and the file system have them."""
+    """The bwrap backend with caches in overlay mounts, if bwrap, the kernel and the file system have them."""
     layered = msgspec.structs.replace(level, overlays=True)
     return layered if trial(layered, cache_dir, network=True) is None else level
 
 
 def trial(level: SandboxLevel, cache_dir: Path, *, network: bool) -> Hitch | None:
-    """None if this rung works as intended; else what went wrong."""
-    from tempfile import mkdtemp
-
+    """None if this backend works as intended; else what went wrong."""
     try:
         make_private(cache_dir)
         place = Path(mkdtemp(prefix="probe-", dir=cache_dir))
     except OSError as error:
-        return Hitch("sandbox.why.place", {"why": error.strerror or str(error)}, level.rung)
+        return Hitch("sandbox.why.place", {"why": error.strerror or str(error)}, level.backend)
     try:
         problem = _run_trial(level, place, network)
-        return None if problem is None else msgspec.structs.replace(problem, rung=level.rung)
+        return None if problem is None else msgspec.structs.replace(problem, backend=level.backend)
     finally:
         remove_tree(place)
 
@@ -221,11 +220,13 @@ def _run_trial(level: SandboxLevel, place: Path, network: bool) -> Hitch | None:
         script = f'echo x > "$2/.cache/made" || exit 8; {script}'
     # Not a virtual environment's symlink: it may be in /tmp, which is replaced in the sandbox.
     python = os.path.realpath(sys.executable)
-    words = [str(workspace), str(outside), HOME_SECRETS[0], python, _CONNECTING.get(level.rung, "")]
+    words = [str(workspace), str(outside), HOME_SECRETS[0], python, _CONNECTING.get(level.backend, "")]
     shell = ["/bin/sh", "-c", script, "sh", *words]
     try:
         line = (
-            _mediated(shell, sandbox) if level.connects and level.rung == "landlock" else sandbox.wrap(shell)
+            _mediated(shell, sandbox)
+            if level.connects and level.backend == "landlock"
+            else sandbox.wrap(shell)
         )
         status, stdout, stderr = _run(line, environment)
     except OSError as error:

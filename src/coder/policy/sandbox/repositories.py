@@ -1,7 +1,7 @@
 """Guards the control files of nested git repositories against sandboxed commands.
 
 Settings and hooks name programs that git later runs outside the sandbox, when the person or their shell
-prompt calls it there. Those of existing repositories are locked where the rung can lock, and on every rung
+prompt calls it there. Those of existing repositories are locked where the backend can, and on every one
 compared afterwards: changed files are restored. Repositories that a command creates are its own; if their
 settings may name a program, that is reported. No file is parsed as git does it, since any difference would
 be a hole.
@@ -21,8 +21,8 @@ from pathlib import Path
 
 import msgspec
 
-from coder.fs.atomic import replace_file
-from coder.fs.safe_open import delete_file, parent_of, read_whole
+from coder.base.files import replace_file
+from coder.base.safe_open import delete_file, parent_of, read_whole
 
 _MOST = 500  # repositories that are checked
 _MOST_LOCKED = 16  # paths; each is a mount, at a third of a millisecond

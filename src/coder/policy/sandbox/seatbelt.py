@@ -1,4 +1,4 @@
-"""The macOS rung: `sandbox-exec` with a profile in SBPL, the sandbox profile language.
+"""The macOS backend: `sandbox-exec` with a profile in SBPL, the sandbox profile language.
 
 Default deny; of the rules that match an operation the last one wins. Paths are passed as parameters
 (`-D`), never interpolated into the profile, so that no name can inject a rule. The kernel compares them
@@ -7,6 +7,7 @@ with a file's real path in its on-disk spelling.
 
 from __future__ import annotations
 
+import fcntl
 import os
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
@@ -151,8 +152,6 @@ def _movable_parents(places: AccessRules) -> list[str]:
 
 def true_path(path: str) -> str:
     """In the kernel's spelling: macOS file names are case-insensitive, sandbox rules are not."""
-    import fcntl
-
     real = os.path.realpath(path)
     code = getattr(fcntl, "F_GETPATH", None)
     if code is None:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
-from coder.policy.secrets.named import Span, expression, is_sample, looks_random
+from coder.policy.secrets.formats import Span, expression, is_sample, looks_random
 
 _ALIASES = {"n": "A-Za-z0-9", "w": "A-Za-z0-9_-", "x": "A-Fa-f0-9", "u": "A-Z0-9", "b": "A-Za-z0-9+/"}
 _UUID = r"x{8}(?:-x{4}){3}-x{12}"

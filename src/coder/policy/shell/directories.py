@@ -9,11 +9,12 @@ from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coder.policy.scratch import scratch_of
+from coder.base.process.git import driver_names
 from coder.policy.shell.words import Word
+from coder.policy.workspace import scratch_of
 
 if TYPE_CHECKING:
-    from coder.policy.programs.writers import Written
+    from coder.policy.programs.effects import Written
 
 MOST_DIRECTORIES = 16
 _DEVICES = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
@@ -60,8 +61,6 @@ class WorkingDirectories:
         """Whether all programs that git would start in `below` are known, so that they can be disabled.
         `into`: nested repositories as well.
         """
-        from coder.process.git import driver_names
-
         for directory in (place / below for place in self.directories):
             if (directory, into) not in self.drivers:
                 found = driver_names(directory, self.root, into=into) if self.known else None

@@ -7,34 +7,107 @@ a risk that prompts.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import msgspec
+
+from coder.base.process.programs import find_program
 from coder.policy.allowlist_names import depends_on_directory, is_interpreter, name_of
 from coder.policy.checks import Around, find_check, is_harmless_variable
-from coder.policy.programs import git as git_rules
-from coder.policy.programs import names
-from coder.policy.programs.commands import is_listed, look_up
-from coder.policy.programs.dangers import PRIVILEGED, base_name, danger_of
+from coder.policy.programs import git_rules, names
+from coder.policy.programs.command_rules import is_listed, look_up
+from coder.policy.programs.effects import PRIVILEGED, Written, base_name, danger_of, output_files, written_by
 from coder.policy.programs.wrappers import SHELLS, Inner, unwrap
-from coder.policy.programs.writers import Written, output_files, written_by
 from coder.policy.shell.directories import WorkingDirectories
 from coder.policy.shell.private import looks_private, reads_private_tree
-from coder.policy.shell.redirections import judge_redirect, outside_risk
-from coder.policy.shell.tree import Line, SimpleCommand, read_line
-from coder.policy.shell.variables import is_dangerous, may_be_exported
+from coder.policy.shell.tree import Line, Redirect, SimpleCommand, read_line
 from coder.policy.shell.verdict import Check, OutsideWrite, Segment, ShellVerdict
-from coder.policy.shell.words import NotUnderstood, Word
-from coder.process.programs import find_program
-from coder.texts import Phrase
+from coder.policy.shell.words import NotUnderstood, Word, is_dangerous, may_be_exported
+from coder.policy.workspace import temporary_directory
+from coder.texts import Text
+
+_HARMLESS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
+# The scratch directory by its variable, which is set to it for commands; a line that sets it prompts.
+_TMPDIR = re.compile(r'"?\$(?:TMPDIR|\{TMPDIR\})/((?:[\w@+-][\w.@+-]*/)*[\w@+-][\w.@+-]*)"?')
+_OVERWRITING = frozenset({">", ">|", "&>", ">&"})
+
+
+class Effect(msgspec.Struct, frozen=True):
+    """Why a redirection is not read-only (None: it is), whether it makes the command opaque, its risk."""
+
+    why: Text | None = None
+    opaque: bool = False
+    risk: Text | None = None
+
+
+def judge_redirect(redirect: Redirect, places: WorkingDirectories, directories: Sequence[Path]) -> Effect:
+    """`directories`: those that the command may run in."""
+    target = redirect.target
+    if redirect.operator in ("<", "<&", ">&-", "<&-"):
+        return _read_effect(redirect)
+    if redirect.operator == ">&" and target.exact and (target.text.isdigit() or target.text == "-"):
+        return Effect()
+    if not target.exact and (found := _TMPDIR.fullmatch(target.shell_text)):
+        return _write_effect(redirect, f"{places.scratch}/{found[1]}", places, directories)
+    if not target.exact:
+        return Effect(
+            Text("policy.why.writes_hidden"),
+            True,
+            Text("policy.risk.writes_hidden"),
+        )
+    name = target.text
+    if name in _HARMLESS:
+        return Effect()
+    if name.startswith(("/dev/", "/proc/", "/sys/")):
+        return Effect(
+            Text("policy.why.writes_device", path=name), True, Text("policy.risk.device", path=name)
+        )
+    return _write_effect(redirect, name, places, directories)
+
+
+def outside_risk(path: str, scratch: str) -> Text:
+    """The risk of a write outside the workspace; where temporary files belong is said as well."""
+    if temporary_directory(path):
+        return Text("policy.risk.temporary", path=path, scratch=scratch)
+    return Text("policy.risk.outside", path=path)
+
+
+def _write_effect(
+    redirect: Redirect, name: str, places: WorkingDirectories, directories: Sequence[Path]
+) -> Effect:
+    if not places.inside(name) and not places.in_scratch(name):
+        path = places.outside(redirect.target, directories) or name
+        return Effect(Text("policy.why.writes_outside", path=path), True, outside_risk(path, places.scratch))
+    if places.protected(name):
+        return Effect(Text("policy.why.writes", path=name), True, Text("policy.risk.steering", path=name))
+    if redirect.operator in _OVERWRITING and places.exists(name):
+        return Effect(
+            Text("policy.why.overwrites", path=name), False, Text("policy.risk.overwrites", path=name)
+        )
+    return Effect(Text("policy.why.writes", path=name))
+
+
+def _read_effect(redirect: Redirect) -> Effect:
+    target = redirect.target
+    if redirect.operator in ("<&", ">&-", "<&-"):
+        plain = target.exact and (target.text.isdigit() or target.text == "-")
+        return Effect() if plain else Effect(Text("policy.why.descriptor_hidden"), True)
+    if not target.exact:
+        process = target.text == "/dev/fd/" and not target.splits
+        return Effect() if process else Effect(Text("policy.why.file_hidden"), True)
+    if target.text.startswith(("/dev/tcp", "/dev/udp", "//")) or "/dev/tcp" in target.text:
+        return Effect(Text("policy.why.network"), True, Text("policy.risk.network"))
+    return Effect()
+
 
 _MOST_NESTED = 6
 _WRITING = frozenset({">", ">>", ">|", "&>", "&>>", "<>"})
-_SUBSTITUTION = Phrase("policy.risk.substitution")
-_UNKNOWN_COMMAND = Phrase("policy.risk.unknown_command")
-_UNSEEN = Phrase("policy.risk.unseen")
-_FED_SHELL = Phrase("policy.risk.fed")
-_FORK_BOMB = Phrase("policy.risk.fork_bomb")
+_SUBSTITUTION = Text("policy.risk.substitution")
+_UNKNOWN_COMMAND = Text("policy.risk.unknown_command")
+_UNSEEN = Text("policy.risk.unseen")
+_FED_SHELL = Text("policy.risk.fed")
+_FORK_BOMB = Text("policy.risk.fork_bomb")
 _TRUSTED_DIRECTORIES = ("/bin/", "/usr/bin/")
 _RESERVED = frozenset(
     names("if then else elif fi do done case esac while until for select function in { } ! [[ ]]")
@@ -66,13 +139,13 @@ class _Finding:
     """Accumulates what is found about one command."""
 
     def __init__(self) -> None:
-        self.rule: Phrase | None = None  # why it is not read-only; None: it is
+        self.rule: Text | None = None  # why it is not read-only; None: it is
         self.opaque = False
         self.guarded = False
-        self.risks: list[Phrase] = []
-        self.note: Phrase | None = None
+        self.risks: list[Text] = []
+        self.note: Text | None = None
 
-    def refuse(self, why: Phrase, *, opaque: bool = False, risk: Phrase | None = None) -> None:
+    def refuse(self, why: Text, *, opaque: bool = False, risk: Text | None = None) -> None:
         self.rule = self.rule or why
         self.opaque = self.opaque or opaque
         if risk and risk not in self.risks:
@@ -107,13 +180,13 @@ class _Judge:
 
     def line(self, text: str) -> ShellVerdict:
         if self._posix and any(mark in text for mark in _BASH_ONLY):
-            return _unparsed(text, Phrase("policy.unread.other_shell"))
+            return _unparsed(text, Text("policy.unread.other_shell"))
         try:
             return self._verdict(read_line(text, self._depth), _FIRST_DIRECTORY.match(text))
         except NotUnderstood as problem:
             return _unparsed(text, problem.phrase)
         except (RecursionError, ValueError, OSError):
-            return _unparsed(text, Phrase("policy.unread.deep_names"))
+            return _unparsed(text, Text("policy.unread.deep_names"))
 
     def _verdict(self, parsed: Line, first: re.Match[str] | None) -> ShellVerdict:
         self._shadowed = self._shadowed | parsed.functions | _aliases(parsed)
@@ -170,10 +243,10 @@ class _Judge:
             if effect.why:
                 finding.refuse(effect.why, opaque=True, risk=effect.risk)  # `always` covers no redirection
             elif looks_private(redirect.target, here):
-                finding.refuse(Phrase("policy.why.private"), opaque=True)
+                finding.refuse(Text("policy.why.private"), opaque=True)
         if simple.words:
             if any(looks_private(word, here) for word in simple.words):
-                finding.refuse(Phrase("policy.why.private"), opaque=True)
+                finding.refuse(Text("policy.why.private"), opaque=True)
             check = None if finding.rule else check
             if check is None or check.doubt:
                 self._command(simple.words, finding, fed=simple.fed)
@@ -191,7 +264,7 @@ class _Judge:
             name=self._places.named(name) if by_directory else name,
             read_only=not finding.rule,
             opaque=finding.opaque,
-            rule=finding.rule or finding.note or Phrase("policy.reads.only"),
+            rule=finding.rule or finding.note or Text("policy.reads.only"),
             risks=finding.risks,
             guarded=finding.guarded,
             check=check,
@@ -203,7 +276,7 @@ class _Judge:
         if named is not None:
             finding.opaque = True
             if any(base_name(word.text) in _WRITERS for word in words):
-                finding.risks.append(Phrase("policy.risk.steering", path=named))
+                finding.risks.append(Text("policy.risk.steering", path=named))
 
     def _check(self, words: list[Word]) -> Check | None:
         """The check that these words are, as a program of this directory."""
@@ -265,7 +338,7 @@ class _Judge:
                 gone = one.gone or (before is not None and before.gone)
                 self._outside[target] = OutsideWrite(target, entry, gone)
                 risk = outside_risk(target, self._places.scratch)
-                finding.refuse(Phrase("policy.why.writes_outside", path=target), opaque=True, risk=risk)
+                finding.refuse(Text("policy.why.writes_outside", path=target), opaque=True, risk=risk)
 
     def _may_place_link(self, name: str, args: list[Word]) -> bool:
         """Whether another command of the line could write through a link that this one puts somewhere."""
@@ -288,40 +361,38 @@ class _Judge:
                 continue
             value = word.text if word.exact else None
             if looks_private(word, self._places):
-                finding.refuse(Phrase("policy.why.private"), opaque=True)
+                finding.refuse(Text("policy.why.private"), opaque=True)
             if name == "IFS" and words and words[0].text == "read":
                 continue  # `while IFS= read -r line`: scoped to the read
             if is_dangerous(name, value):
-                finding.refuse(Phrase("policy.why.changes_variable", name=name), opaque=True)
+                finding.refuse(Text("policy.why.changes_variable", name=name), opaque=True)
             elif exported and not may_be_exported(name, value):
-                finding.refuse(Phrase("policy.why.changes_variable", name=name))
+                finding.refuse(Text("policy.why.changes_variable", name=name))
 
     def _command(self, words: list[Word], finding: _Finding, *, fed: bool = False, nested: int = 0) -> None:
         """One command and what it runs."""
         head, args = words[0], words[1:]
         if not head.exact or not head.text:
-            finding.refuse(Phrase("policy.why.hidden_command"), opaque=True, risk=_UNKNOWN_COMMAND)
+            finding.refuse(Text("policy.why.hidden_command"), opaque=True, risk=_UNKNOWN_COMMAND)
             self._scan_for_risks(args, finding)
             return
         if nested > _MOST_NESTED:
-            finding.refuse(Phrase("policy.why.wrapped"), opaque=True, risk=_UNSEEN)
+            finding.refuse(Text("policy.why.wrapped"), opaque=True, risk=_UNSEEN)
             return
         if head.shell_text in _RESERVED:
             raise NotUnderstood("policy.unread.reserved", word=head.text)
         name = base_name(head.text) if self._places.confined else _program(head.text)
         risk = danger_of(head.text, args)
         if risk:
-            finding.refuse(
-                Phrase("policy.why.dangerous"), opaque=base_name(head.text) in PRIVILEGED, risk=risk
-            )
+            finding.refuse(Text("policy.why.dangerous"), opaque=base_name(head.text) in PRIVILEGED, risk=risk)
         finding.guarded = finding.guarded or name != _program(head.text)
         if name in self._shadowed or head.text in self._shadowed:
-            finding.refuse(Phrase("policy.why.shadowed"), opaque=True)
+            finding.refuse(Text("policy.why.shadowed"), opaque=True)
             return
         if "/" in name or ("/" not in head.text and self._places.holds_program(name)):
-            finding.refuse(Phrase("policy.why.not_system"))
+            finding.refuse(Text("policy.why.not_system"))
         if reads_private_tree(name, args, self._here()):
-            finding.refuse(Phrase("policy.why.sweeps"), opaque=True)
+            finding.refuse(Text("policy.why.sweeps"), opaque=True)
         inner = unwrap(base_name(head.text), args)
         if inner is not None:
             self._wrapper(base_name(head.text), args, inner, finding, fed=fed, nested=nested)
@@ -334,7 +405,7 @@ class _Judge:
         known = look_up(name, args, self._places)
         finding.guarded = finding.guarded or known.guarded
         if name == "git" and self._cleared:
-            finding.refuse(Phrase("policy.why.git_cleared"), opaque=True)
+            finding.refuse(Text("policy.why.git_cleared"), opaque=True)
         if known.why:
             finding.refuse(known.why, opaque=_runs_others(name, args, known.listed))
         if name in ("cd", "pushd", "popd"):
@@ -345,12 +416,12 @@ class _Judge:
         self, name: str, args: list[Word], inner: Inner, finding: _Finding, *, fed: bool, nested: int
     ) -> None:
         finding.opaque = True
-        finding.note = Phrase("policy.reads.wrapped", name=name)
+        finding.note = Text("policy.reads.wrapped", name=name)
         self._assigns(inner.assigns, [], finding, exported=True)
         if inner.acts:
-            finding.refuse(inner.note or Phrase("policy.why.acts", name=name))
+            finding.refuse(inner.note or Text("policy.why.acts", name=name))
         if not inner.certain:
-            finding.refuse(inner.note or Phrase("policy.why.unseen"))
+            finding.refuse(inner.note or Text("policy.why.unseen"))
             self._uncertain_wrapper(name, args, finding, fed=fed)
         if inner.elsewhere:
             self._places.enter(None)
@@ -363,9 +434,9 @@ class _Judge:
             verdict = inside.line(line)
             self._extra.extend(verdict.segments)
             for risk in verdict.risks:
-                finding.refuse(Phrase("policy.why.line_acts", name=name), risk=risk)
+                finding.refuse(Text("policy.why.line_acts", name=name), risk=risk)
             if not verdict.read_only:
-                finding.refuse(Phrase("policy.why.line_acts", name=name))
+                finding.refuse(Text("policy.why.line_acts", name=name))
         self._cleared = outer
 
     def _uncertain_wrapper(self, name: str, args: list[Word], finding: _Finding, *, fed: bool) -> None:
@@ -374,13 +445,13 @@ class _Judge:
         if name in SHELLS:
             script = bool(operands) and not any(word.text == "-s" for word in args)
             if not script or fed:
-                finding.refuse(Phrase("policy.why.fed_shell"), risk=_FED_SHELL)
+                finding.refuse(Text("policy.why.fed_shell"), risk=_FED_SHELL)
             if any(not word.exact for word in args):
-                finding.refuse(Phrase("policy.why.line_hidden"), risk=_UNSEEN)
+                finding.refuse(Text("policy.why.line_hidden"), risk=_UNSEEN)
         elif is_interpreter(name) and fed and not operands:
-            finding.refuse(Phrase("policy.why.fed_interpreter"), risk=_FED_SHELL)
+            finding.refuse(Text("policy.why.fed_interpreter"), risk=_FED_SHELL)
         elif name == "eval" or (name in ("source", ".") and any(not word.exact for word in args)):
-            finding.refuse(Phrase("policy.why.line_hidden"), risk=_UNSEEN)
+            finding.refuse(Text("policy.why.line_hidden"), risk=_UNSEEN)
         if name in SHELLS or not is_interpreter(name):  # code in another language is no shell line
             self._scan_for_risks(args, finding)
 
@@ -391,11 +462,11 @@ class _Judge:
             for text in {word.text, word.text.split("=", 1)[-1]}:
                 risk = danger_of(text, args[index + 1 :])
                 if risk:
-                    finding.refuse(Phrase("policy.why.may_destroy"), risk=risk)
+                    finding.refuse(Text("policy.why.may_destroy"), risk=risk)
                 elif any(char in text for char in " \n;&|`$(<>") and not _is_code(args[:index]):
                     inner = _Judge(self._places, self._depth + 1, self._shadowed).line(text)
                     for inner_risk in inner.risks:
-                        finding.refuse(Phrase("policy.why.may_risk"), risk=inner_risk)
+                        finding.refuse(Text("policy.why.may_risk"), risk=inner_risk)
 
 
 def _is_code(before: list[Word]) -> bool:
@@ -412,7 +483,7 @@ def _wraps(words: list[Word]) -> bool:
 
 def _mentioned(word: Word) -> Segment:
     """Private data that a variable or the input of a command gets: `for f in ~/.ssh/*`."""
-    why = Phrase("policy.why.private")
+    why = Text("policy.why.private")
     return Segment(command=word.shell_text, name="", read_only=False, opaque=True, rule=why, risks=[])
 
 
@@ -443,13 +514,13 @@ def _aliases(parsed: Line) -> set[str]:
     }
 
 
-def _unparsed(text: str, why: Phrase) -> ShellVerdict:
+def _unparsed(text: str, why: Text) -> ShellVerdict:
     segment = Segment(
         command=text if len(text) <= 2000 else text[:2000] + " …",
         name="",
         read_only=False,
         opaque=True,
         rule=why,
-        risks=[Phrase("policy.unread", why=why)],
+        risks=[Text("policy.unread", why=why)],
     )
     return ShellVerdict([segment], read_only=False, risks=segment.risks, parsed=False)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from coder.policy.programs import names
 from coder.policy.programs.flags import Flags, check_flags
-from coder.policy.secrets.home import further_homes, names_home_secret, own_directories
+from coder.policy.secrets.secret_places import further_homes, names_home_secret, own_directories
 from coder.policy.shell.directories import WorkingDirectories
 from coder.policy.shell.words import Word
 

@@ -15,14 +15,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from coder.policy.shell.expansions import WordReader
-from coder.policy.shell.heredocs import check_heredoc
+from coder.policy.shell.expansions import WordReader, check_heredoc
 from coder.policy.shell.lexer import Unsupported, marks_of
-from coder.policy.shell.marks import tree_marks
-from coder.policy.shell.syntax import check_size, count_commands, parse
-from coder.policy.shell.variables import is_identifier
-from coder.policy.shell.words import UNKNOWN, NotUnderstood, Word
-from coder.texts import Phrase
+from coder.policy.shell.syntax import check_size, count_commands, parse, tree_marks
+from coder.policy.shell.words import UNKNOWN, NotUnderstood, Word, is_identifier
+from coder.texts import Text
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -46,7 +43,7 @@ class SimpleCommand(msgspec.Struct):
     words: list[Word] = []
     assigns: list[tuple[str, Word]] = []
     redirects: list[Redirect] = []
-    trouble: Phrase | None = None
+    trouble: Text | None = None
     fed: bool = False  # stdin comes from the line or a pipe
     after: str = ""  # the operator that follows, `;` for a newline
     scope: tuple[int, ...] = ()  # the subshells around it
@@ -182,7 +179,7 @@ class _Walker:
                 self._child(child, self._depth + 1)
         self._in_substitution -= 1
 
-    def _trouble(self, node: Node, reason: Phrase) -> None:
+    def _trouble(self, node: Node, reason: Text) -> None:
         self.line.commands.append(SimpleCommand(self._text(node), trouble=reason))
 
     # -- statements ------------------------------------------------------------------------------------
@@ -214,7 +211,7 @@ class _Walker:
         children = node.children
         if node.type == "compound_statement" and children and children[0].type == "((":
             self.words.arithmetic(node)
-            self._trouble(node, Phrase("policy.why.arithmetic_assigns"))
+            self._trouble(node, Text("policy.why.arithmetic_assigns"))
             return
         if node.type == "for_statement":
             self._loop_variable(node)
@@ -290,7 +287,7 @@ class _Walker:
             raise NotUnderstood("policy.unread.function_unnamed")
         name = self.words.word(name_node).text
         self.line.functions.add(name)
-        self._trouble(name_node, Phrase("policy.why.function"))
+        self._trouble(name_node, Text("policy.why.function"))
         first = len(self.line.commands)
         for child in node.children:
             if child.type in _STATEMENTS:
@@ -473,7 +470,7 @@ class _Walker:
         if len(rest) > 2 or (len(rest) == 2 and rest[1].start_byte != rest[0].end_byte):
             raise NotUnderstood("policy.unread.assignment")
         if target.type == "subscript":
-            self._trouble(target, Phrase("policy.why.subscript"))
+            self._trouble(target, Text("policy.why.subscript"))
             self.words.substitutions(target)
         name = self._text(target).split("[")[0]
         if not is_identifier(name):  # `*x=1 ls` runs what the glob matches
@@ -484,7 +481,7 @@ class _Walker:
                 if item.is_named:
                     self.words.word(item)
                 if self._text(item).startswith("["):  # `a=([x]=1)`: x is evaluated
-                    self._trouble(item, Phrase("policy.why.subscript"))
+                    self._trouble(item, Text("policy.why.subscript"))
             value = Word("", exact=False, splits=True)
         elif len(rest) == 2:
             value = self.words.word(rest[1])

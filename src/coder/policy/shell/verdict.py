@@ -1,4 +1,4 @@
-"""The result types: the ruling on a call, and the verdict on a shell line.
+"""The result types: the decision on a call, and the verdict on a shell line.
 
 Reasons are phrases: English for the model and the record, localized for the person.
 """
@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 
 from coder.config.schema import Decision
-from coder.texts import Phrase
+from coder.texts import Text
 
 
 class Check(msgspec.Struct, frozen=True):
@@ -24,11 +24,11 @@ class Check(msgspec.Struct, frozen=True):
     name: str
     part: bool = False
     dry: bool = False
-    doubt: Phrase | None = None
+    doubt: Text | None = None
 
     @property
-    def reason(self) -> Phrase:
-        return Phrase("policy.why.check_part" if self.part else "policy.why.check", name=self.name)
+    def reason(self) -> Text:
+        return Text("policy.why.check_part" if self.part else "policy.why.check", name=self.name)
 
 
 class Segment(msgspec.Struct, frozen=True):
@@ -45,8 +45,8 @@ class Segment(msgspec.Struct, frozen=True):
     name: str
     read_only: bool
     opaque: bool
-    rule: Phrase
-    risks: list[Phrase] = []
+    rule: Text
+    risks: list[Text] = []
     guarded: bool = False
     check: Check | None = None
 
@@ -69,7 +69,7 @@ class ShellVerdict(msgspec.Struct, frozen=True):
 
     segments: list[Segment]
     read_only: bool
-    risks: list[Phrase]
+    risks: list[Text]
     parsed: bool = True
     drivers: frozenset[str] | None = None  # git drivers of the repositories it reads; None: it reads none
     outside: tuple[OutsideWrite, ...] = ()
@@ -99,12 +99,12 @@ def _is_known(segment: Segment) -> bool:
     return segment.check is not None and segment.check.doubt is None
 
 
-class Ruling(msgspec.Struct, frozen=True):
+class PolicyDecision(msgspec.Struct, frozen=True):
     """The policy decision on one call, with every reason."""
 
     decision: Decision
-    reasons: list[Phrase]
-    hint: Phrase | None = None  # what the person can do about it; not shown to the model
+    reasons: list[Text]
+    hint: Text | None = None  # what the person can do about it; not shown to the model
     can_always: bool = False
     always_names: list[str] = []
     check: bool = False  # runs unasked because it is a check: in the sandbox without network
@@ -116,6 +116,6 @@ class Ruling(msgspec.Struct, frozen=True):
         return [str(reason) for reason in self.reasons]
 
     @property
-    def told(self) -> list[Phrase]:
+    def told(self) -> list[Text]:
         """The reasons for the person."""
         return self.reasons if self.hint is None else [*self.reasons, self.hint]

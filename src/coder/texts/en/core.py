@@ -11,7 +11,7 @@ TEXTS: dict[str, str] = {
     "command.nearest": "Did you mean {names}?",
     "compact.done": "Compacted: {before} → {after} tokens.",
     "compact.fell_back": (
-        "No summary could be made ({reason}) and the conversation no longer fits: only the ledger, earlier "
+        "No summary could be made ({reason}) and the conversation is too long: only the action log, earlier "
         "summaries and the newest messages are kept."
     ),
     "compact.inflated_before": "an earlier one came out longer than what it was to replace",
@@ -413,7 +413,7 @@ TEXTS: dict[str, str] = {
     "sandbox.why.failed": "it says: {line}",
     "sandbox.why.late": "no answer in {seconds} s",
     "sandbox.why.missing": "{name} is not installed",
-    "sandbox.why.of": "{rung}: {why}",
+    "sandbox.why.of": "{backend}: {why}",
     "sandbox.why.place": "no place to try it: {why}",
     "sandbox.why.reads": "it let a command read a secret",
     "sandbox.why.status": "exit status {code}",

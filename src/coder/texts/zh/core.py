@@ -341,7 +341,7 @@ TEXTS: dict[str, str] = {
     "sandbox.why.failed": "报错：{line}",
     "sandbox.why.late": "{seconds} 秒内没有响应",
     "sandbox.why.missing": "未安装 {name}",
-    "sandbox.why.of": "{rung}：{why}",
+    "sandbox.why.of": "{backend}：{why}",
     "sandbox.why.place": "没有可供试运行的地方：{why}",
     "sandbox.why.reads": "它让命令读到了机密文件",
     "sandbox.why.status": "退出状态 {code}",

@@ -12,9 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from coder.tools.base import Tool, is_mcp
-from coder.tools.calls import shapes as peer_calls
-from coder.tools.calls.arguments import BadArguments, as_object, checked, takes
+from coder.tools.calls import arguments as peer_calls
+from coder.tools.calls.arguments import BadArguments, as_object, checked, read_json, takes
 from coder.tools.calls.names import (
     AS_IT_IS,
     FALSE_MATTERS,
@@ -27,7 +26,7 @@ from coder.tools.calls.names import (
     folded,
     words,
 )
-from coder.tools.calls.shapes import read_json
+from coder.tools.tool import Tool, is_mcp
 
 _WRAPPERS = words("arguments args input parameters params kwargs toolinput properties payload")
 _BESIDE_WRAPPER = words("name tool toolname function type required")
@@ -35,18 +34,18 @@ _APPLY_PATCH = re.compile(r"(?:apply_patch|applypatch)[ \t]+<<-?[ \t]*(['\"]?)(\
 _NOTHING: tuple[object, ...] = (None, "", [], {}, "null", "None", "undefined")
 
 
-class NotPlain(Exception):
+class AmbiguousCall(Exception):
     """Why a call is ambiguous, and the nearest valid form."""
 
 
-def understood(
+def resolve_call(
     name: str, arguments: Any, tools: Mapping[str, Tool], root: Path
 ) -> tuple[Tool, dict[str, Any]]:
-    """The tool and arguments that a call means; raises `NotPlain`."""
+    """The tool and arguments that a call means; raises `AmbiguousCall`."""
     try:
         return _understood(name, arguments, tools, root)
     except BadArguments as bad:
-        raise NotPlain(f"{name}: {bad}") from bad
+        raise AmbiguousCall(f"{name}: {bad}") from bad
 
 
 def _understood(
@@ -78,14 +77,14 @@ def names_a_tool(name: str, tools: Mapping[str, Tool]) -> bool:
     """Whether a name means a tool of these, whatever the arguments are."""
     try:
         meant = _tool_name(name, _bare(name), tools)
-    except NotPlain:
+    except AmbiguousCall:
         return False
     return meant in tools or meant in peer_calls.SHAPES
 
 
 def _present(meant: str, name: str, tools: Mapping[str, Tool]) -> Tool:
     if meant not in tools:
-        raise NotPlain(f"there is no tool {name!r} here; the tools are {_names(tools)}")
+        raise AmbiguousCall(f"there is no tool {name!r} here; the tools are {_names(tools)}")
     return tools[meant]
 
 
@@ -126,18 +125,19 @@ def _tool_name(name: str, bare: str, tools: Mapping[str, Tool]) -> str:
     servers = [tool for tool in tools if is_mcp(tool) and folded(tool.rpartition("__")[2]) == bare]
     ours = own.get(bare) or (bare if bare in peer_calls.SHAPES else TOOLS.get(bare))
     if ours and servers:
-        raise NotPlain(f"there is no tool {name!r}; do you mean {' or '.join([ours, *servers])}?")
+        raise AmbiguousCall(f"there is no tool {name!r}; do you mean {' or '.join([ours, *servers])}?")
     if len(servers) == 1:
         return servers[0]
     if ours:
         return ours
-    raise NotPlain(f"there is no tool {name!r}; {_nearest(bare, tools)}")
+    raise AmbiguousCall(f"there is no tool {name!r}; {_nearest(bare, tools)}")
 
 
 def _nearest(bare: str, tools: Mapping[str, Tool]) -> str:
+    from difflib import get_close_matches
+
     if bare in INSTEAD:
         return INSTEAD[bare]
-    from difflib import get_close_matches
 
     known = {folded(tool): tool for tool in tools} | {a: t for a, t in TOOLS.items() if t in tools}
     near = list(dict.fromkeys(known[key] for key in get_close_matches(bare, known, n=3, cutoff=0.7)))
@@ -228,6 +228,8 @@ def _number(value: Any) -> int:
 
 def _pass_over(meant: str, key: str, value: Any, parameters: dict[str, Any]) -> None:
     """Leave an argument out that changes nothing; raises `BadArguments` where it could."""
+    from difflib import get_close_matches
+
     short = folded(key)
     if short in HARMLESS or value in _NOTHING or value in AS_IT_IS.get(meant, {}).get(short, ()):
         return
@@ -236,7 +238,6 @@ def _pass_over(meant: str, key: str, value: Any, parameters: dict[str, Any]) -> 
     why = REFUSED.get((meant, short))
     if why is not None:
         raise BadArguments(f"{key} is not possible: {why}")
-    from difflib import get_close_matches
 
     near = get_close_matches(short, list(parameters["properties"]), n=1, cutoff=0.6)
     hint = f" (do you mean {near[0]}?)" if near else ""

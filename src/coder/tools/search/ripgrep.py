@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import re
+import select
 import signal
 import sys
 import threading
@@ -16,16 +18,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from coder.fs.safe_open import repository_of
-from coder.tools.search.ignore import (
-    IGNORE_FILE,
-    SearchRoot,
-    directories_above,
-    odd_ignore_file,
-)
+from coder.base.ignore import IGNORE_FILE, SearchRoot, directories_above, odd_ignore_file
+from coder.base.process.programs import DEVNULL, PIPE, Runs, find_bundled, find_program, start
+from coder.base.safe_open import repository_of
 
 if TYPE_CHECKING:
-    from coder.process.programs import Process
+    from coder.base.process.programs import Process
 
 SECONDS = 20.0  # a search that takes longer ends with what it found
 MAX_LINE_BYTES = 4096  # of a matching line that ripgrep hands over
@@ -39,8 +37,6 @@ _SILENCE = 1.0  # seconds without a record
 
 def find_ripgrep(path: str, workspace: Path | str) -> str | None:
     """The machine's own `rg` if it is recent enough, else the one that came with this installation."""
-    from coder.process.programs import find_bundled, find_program
-
     beside = os.path.realpath(Path(sys.executable).parent)
     outside = [one for one in path.split(os.pathsep) if one and os.path.realpath(one) != beside]
     own = find_program("rg", os.pathsep.join(outside), workspace)
@@ -52,7 +48,7 @@ def find_ripgrep(path: str, workspace: Path | str) -> str | None:
 @lru_cache(maxsize=8)
 def _is_recent(program: str, _changed: int) -> bool:
     """Whether it has the options that we use."""
-    from coder.process.programs import DEVNULL, PIPE, Runs, TimeoutExpired, run
+    from coder.base.process.programs import DEVNULL, PIPE, Runs, TimeoutExpired, run
 
     line = [program, "--version"]
     try:
@@ -117,8 +113,6 @@ async def run(command: list[str], cwd: Path, separator: bytes, take: Callable[[b
     In a thread, on plain pipes: `asyncio`'s own subprocesses can outlive a cancel that comes while
     they start.
     """
-    import asyncio
-
     process = _Process(command, cwd)
     try:
         return await asyncio.to_thread(process.feed, separator, take, SECONDS)
@@ -148,8 +142,6 @@ class _Process:
                     os.killpg(self._running.pid, signal.SIGKILL)
 
     def feed(self, separator: bytes, take: Callable[[bytes], bool], seconds: float) -> Ended:
-        from coder.process.programs import DEVNULL, PIPE, Runs, start
-
         try:
             with self._guard:
                 if self._stopped:
@@ -194,8 +186,6 @@ def _feed(
 ) -> bool:
     """Hand over the records of `stream`; False where `take` had enough before its end. Where nothing comes
     for a while it is looked up, once, whether something in `directory` makes ripgrep wait."""
-    import select
-
     deadline = time.monotonic() + seconds
     poll = select.poll()
     poll.register(stream, select.POLLIN)

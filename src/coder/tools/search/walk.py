@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
-from coder.fs.safe_open import open_file, scan_directory
-from coder.tools.search.ignore import Rules
+from coder.base.ignore import Rules
+from coder.base.safe_open import open_file, scan_directory
 
 MAX_SEARCHED_BYTES = 32 * 1024 * 1024  # of one file; larger ones are passed over
 

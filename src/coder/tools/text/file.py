@@ -11,6 +11,9 @@ import re
 
 import msgspec
 
+from coder.base.diff import line_blocks
+from coder.base.text import common_ends, split_lines
+
 SAMPLE = 65_536  # bytes looked at to tell text from binary, and one 8-bit encoding from another
 
 _BOMS = (
@@ -86,7 +89,6 @@ class TextFile(msgspec.Struct, frozen=True):
             return self._bytes(text)
         if not self.endings:
             return self._bytes(_joined(text, self.newline, []))
-        from coder.tools.text.diff import line_blocks
 
         old, new = split_lines(self.text), split_lines(text)
         offsets = [0]
@@ -214,22 +216,3 @@ def _trimmed(text: str, start: int, end: int, new: str) -> Span:
         return start, end, new
     head, tail = common_ends(text[start:end], new)
     return start + head, end - tail, new[head : len(new) - tail]
-
-
-def common_ends(old: str | list[str], new: str | list[str]) -> tuple[int, int]:
-    """How much two sequences share at the start, and then at the end."""
-    limit = min(len(old), len(new))
-    head = 0
-    while head < limit and old[head] == new[head]:
-        head += 1
-    tail = 0
-    while tail < limit - head and old[-1 - tail] == new[-1 - tail]:
-        tail += 1
-    return head, tail
-
-
-def split_lines(text: str) -> list[str]:
-    """Lines with their `\n`, split at nothing else (`splitlines` also splits at form feeds and such)."""
-    pieces = text.split("\n")
-    lines = [piece + "\n" for piece in pieces[:-1]]
-    return [*lines, pieces[-1]] if pieces[-1] else lines

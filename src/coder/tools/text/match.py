@@ -14,7 +14,8 @@ from functools import partial
 
 import msgspec
 
-from coder.tools.text.file import Span, common_ends
+from coder.base.text import common_ends
+from coder.tools.text.file import Span
 
 Key = Callable[[str], str]
 Shift = Callable[[str], str]
@@ -287,6 +288,7 @@ def _by_similar_line(lines: list[str], wanted: tuple[int, str]) -> int | None:
 
 def _most_alike(lines: list[str], wanted: list[str], starts: list[int]) -> int:
     """The place whose words are the most like those of `wanted`."""
+
     from difflib import SequenceMatcher
 
     def words(some: list[str]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 import contextlib
 import os
 import threading
@@ -13,12 +14,11 @@ from typing import BinaryIO
 
 import msgspec
 
-from coder.fs.safe_open import open_file, status_of
-from coder.process.output import PRIVATE_KEY_MARKER
-from coder.texts import Phrase
-from coder.tools.base import Arguments, ToolContext, ToolResult, failed, summed_up
+from coder.base.process.output import PRIVATE_KEY_MARKER
+from coder.base.safe_open import open_file, status_of
+from coder.texts import Text
 from coder.tools.changes import SEEN_BYTES
-from coder.tools.images.formats import HEAD, media_type_of
+from coder.tools.images import HEAD, Unusable, described, media_type_of, read_image
 from coder.tools.paths import (
     Stop,
     clean,
@@ -32,18 +32,107 @@ from coder.tools.paths import (
     unreachable,
 )
 from coder.tools.read import DEFAULT_LIMIT
-from coder.tools.search.directory import listed
+from coder.tools.search.find import only_named
+from coder.tools.search.listing import listed
 from coder.tools.seen import Lines
-from coder.tools.summaries import read_summary
 from coder.tools.text.file import SAMPLE, NotText, TextFile, detect, load
-from coder.tools.text.lines import (
-    Cancelled,
-    Line,
-    count_lines,
-    lines_from,
-    seek_last,
-    shorten,
-)
+from coder.tools.tool import Arguments, ToolContext, ToolResult, failed, read_summary, summed_up
+
+CHUNK = 1 << 20
+MAX_LINE = 2000  # characters of one line that are kept; the rest is counted
+
+
+class Line(msgspec.Struct, frozen=True):
+    """A line, cut at `MAX_LINE`; `cut` counts the characters left out."""
+
+    text: str
+    cut: int = 0
+
+
+class Cancelled(Exception):
+    """The caller was cancelled."""
+
+
+def shorten(text: str) -> Line:
+    return Line(text[:MAX_LINE], len(text) - MAX_LINE) if len(text) > MAX_LINE else Line(text)
+
+
+def lines_from(file: BinaryIO, encoding: str, skip: int, stopped: Callable[[], bool]) -> Iterator[Line]:
+    """The lines after the first `skip`, from where `file` stands. A last line without `\n` counts."""
+    decoder = codecs.getincrementaldecoder(encoding)("replace")
+    kept, length, open_line = "", 0, False
+    while True:
+        if stopped():
+            raise Cancelled
+        data = file.read(CHUNK)
+        chunk = decoder.decode(data, final=not data)
+        if skip and (passed := chunk.count("\n")) < skip:
+            skip -= passed
+            chunk = "" if data else chunk
+        *whole, rest = chunk.split("\n")
+        for piece in whole:
+            line = kept + piece[: MAX_LINE + 1 - len(kept)]
+            length += len(piece)
+            if skip:
+                skip -= 1
+            else:
+                yield _line(line, length)
+            kept, length, open_line = "", 0, False
+        if rest:
+            kept += rest[: MAX_LINE + 1 - len(kept)]
+            length += len(rest)
+            open_line = True
+        if not data:
+            if open_line and not skip:
+                yield _line(kept, length)
+            return
+
+
+def _line(kept: str, length: int) -> Line:
+    if length > MAX_LINE:
+        return Line(kept[:MAX_LINE], length - MAX_LINE)
+    return Line(kept.removesuffix("\r"))
+
+
+def count_lines(file: BinaryIO, stopped: Callable[[], bool]) -> int:
+    """Lines of a file in an encoding where the byte 0x0A is always a newline."""
+    count, last = 0, b"\n"
+    while data := file.read(CHUNK):
+        if stopped():
+            raise Cancelled
+        count += data.count(b"\n")
+        last = data[-1:]
+    return count + (last != b"\n")
+
+
+def seek_last(file: BinaryIO, wanted: int, stopped: Callable[[], bool]) -> int:
+    """Move to where the last `wanted` lines begin; answers how many there are (fewer in a short file)."""
+    at = file.seek(0, os.SEEK_END)
+    ends_open = False
+    if at:
+        file.seek(at - 1)
+        ends_open = file.read(1) != b"\n"
+    # The newline that ends line k is the one before the last k lines.
+    needed = wanted + (0 if ends_open else 1)
+    seen = 0
+    while at > 0:
+        if stopped():
+            raise Cancelled
+        size = min(CHUNK, at)
+        at -= size
+        file.seek(at)
+        data = file.read(size)
+        here = data.count(b"\n")
+        if seen + here >= needed:
+            position = len(data)
+            for _ in range(needed - seen):
+                position = data.rfind(b"\n", 0, position)
+            file.seek(at + position + 1)
+            return wanted
+        seen += here
+    file.seek(0)
+    return seen + ends_open
+
 
 MAX_BYTES = 256 * 1024  # of text in one answer
 WHOLE_BYTES = SEEN_BYTES  # files up to this size are read whole; larger ones are streamed
@@ -94,8 +183,6 @@ def _read_meant(
         try:
             status_of(path)
         except FileNotFoundError:
-            from coder.tools.search.find import only_named
-
             other = only_named(context, path)
     if other is None:
         return _read(path, offset, limit, context, stopped)
@@ -270,20 +357,19 @@ def _image(file: BinaryIO, name: str, context: ToolContext) -> ToolResult | None
     head = file.read(HEAD)
     if not media_type_of(head):
         return None
-    from coder.tools.images.fit import Unusable, described, read_image
 
     if not context.sees_images:
         what = (
             f"{name} is an image ({size_words(os.fstat(file.fileno()).st_size)}), and you cannot see images"
         )
-        return failed(what, Phrase("tool.blind"), path=name, binary=True)
+        return failed(what, Text("tool.blind"), path=name, binary=True)
     try:
         image = read_image(name, head, file)
     except Unusable as fault:
         return failed(str(fault), fault.phrase, path=name, binary=True)
     about = described(image)
     text = f"{name} is an image ({about}), shown beside this result"
-    return summed_up(Phrase("tool.image", about=about), text, meta={"path": name}, images=(image,))
+    return summed_up(Text("tool.image", about=about), text, meta={"path": name}, images=(image,))
 
 
 def _binary(file: BinaryIO, name: str) -> ToolResult:
@@ -294,7 +380,7 @@ def _binary(file: BinaryIO, name: str) -> ToolResult:
     reason = f"{name} is a binary file ({kind}, {size_words(size)}), not text; inspect it with a command"
     return failed(
         reason,
-        Phrase("tool.binary", size=size_words(size)),
+        Text("tool.binary", size=size_words(size)),
         path=name,
         binary=True,
         size=size,

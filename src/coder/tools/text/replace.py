@@ -7,8 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from coder.texts import Phrase
-from coder.tools.base import Arguments, Preview, ToolContext, ToolResult, failed
+from coder.texts import Text
 from coder.tools.changes import (
     CHANGED_SINCE,
     Change,
@@ -22,6 +21,7 @@ from coder.tools.changes import (
 from coder.tools.paths import Stop, clean, locate, missing, shown
 from coder.tools.text.file import CannotEncode, NotText, Span, TextFile, load
 from coder.tools.text.match import Found, find, line_of, nearest, numbered
+from coder.tools.tool import Arguments, Preview, ToolContext, ToolResult, failed
 
 _LINES_NAMED = 10
 _LINES_RECORDED = 100
@@ -168,7 +168,7 @@ def _chosen(found: Found, file: TextFile, wanted: _Wanted, name: str) -> list[Sp
     count = len(found.spans)
     if wanted.expected and count != wanted.expected:
         reason = f"old_string occurs {count} times in {name}, not {wanted.expected}"
-        raise Stop(failed(reason, Phrase("tool.many_places", n=count), path=name, matches=count))
+        raise Stop(failed(reason, Text("tool.many_places", n=count), path=name, matches=count))
     if count == 1 or wanted.everywhere:
         return found.spans
     # Of the first ones only: each is counted from the file's beginning, and there may be a million.
@@ -179,7 +179,7 @@ def _chosen(found: Found, file: TextFile, wanted: _Wanted, name: str) -> list[Sp
         f"old_string occurs {count} times in {name}{how}, at lines {named}; "
         "add surrounding lines to make it unique, or set replace_all"
     )
-    raise Stop(failed(reason, Phrase("tool.many_places", n=count), path=name, matches=count, lines=lines))
+    raise Stop(failed(reason, Text("tool.many_places", n=count), path=name, matches=count, lines=lines))
 
 
 def _not_found(file: TextFile, old: str, name: str) -> ToolResult:
@@ -194,4 +194,40 @@ def _not_found(file: TextFile, old: str, name: str) -> ToolResult:
         reason += (
             f"; the nearest text is:\n{clean(numbered(lines, *near))}\nIf that is meant, copy it exactly"
         )
-    return failed(reason, Phrase("tool.no_match"), path=name, matches=0)
+    return failed(reason, Text("tool.no_match"), path=name, matches=0)
+
+
+def preview_overwrite(args: Arguments, context: ToolContext) -> Preview:
+    return diff_preview(lambda: [_planned_overwrite(args, context)], context)
+
+
+async def overwrite(args: Arguments, context: ToolContext) -> ToolResult:
+    try:
+        change = await asyncio.to_thread(_planned_overwrite, args, context)
+        note = hard_link_note(change.path) if change.operation == "updated" else ""
+        apply([change], context, all_known=True)
+    except Stop as stop:
+        return stop.result
+    return single_result(change, context, note)
+
+
+def _planned_overwrite(args: Arguments, context: ToolContext) -> Change:
+    path = locate(context, args["path"], write=True)
+    before = current(context, path)
+    check_seen(context, path, before, must_know=bool(before))
+    return Change(path, before, _content(args["content"], before, shown(context, path)))
+
+
+def _content(content: str, before: bytes | None, name: str) -> bytes:
+    try:
+        if before is None:
+            return content.encode("utf-8")
+        return load(before).rewritten(content)
+    except NotText:
+        return content.encode("utf-8", "replace")
+    except UnicodeEncodeError as error:
+        reason = f"content holds half of a character at position {error.start}; write it whole"
+        raise Stop(failed(reason, path=name)) from error
+    except CannotEncode as error:
+        reason = f"{error}, the encoding of {name}; use other characters or convert the file first"
+        raise Stop(failed(reason, path=name)) from error

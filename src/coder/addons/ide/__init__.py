@@ -1,0 +1,1 @@
+"""The editor companion: what is open and selected in the person's editor."""

@@ -1,0 +1,54 @@
+"""The person's editor: `/ide`, and its row in `/status`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coder.engine.agent import Agent
+from coder.engine.commands.mode_commands import Reply
+from coder.texts import AnyText, JoinedText, Text
+
+if TYPE_CHECKING:
+    from coder.addons.ide.ide_context import OpenFile
+
+
+def ide_rows(agent: Agent) -> list[tuple[str, AnyText]]:
+    """A row for `/status`; none where no editor is to be listened to."""
+    return [("ide", _connection(agent))] if agent.ide is not None else []
+
+
+def _connection(agent: Agent) -> AnyText:
+    ide = agent.ide
+    if ide is not None and ide.connected:
+        return ide.name
+    none = Text("status.no_ide")
+    return none if ide is None or ide.fault is None else none + " (" + ide.fault + ")"
+
+
+async def ide_command(agent: Agent, args: str) -> Reply:
+    """Show what the editor tells; `on` and `off` hold for this process."""
+    if args not in ("", "on", "off"):
+        return Reply(Text("context.ide.usage"), ok=False, data={"usage": True})
+    if args == "off" and agent.ide is not None:
+        ide, agent.ide = agent.ide, None
+        await ide.close()
+    if args == "on" and agent.ide is None:
+        from coder.addons.ide.ide_client import IdeClient
+        from coder.addons.ide.ide_context import IdeContext
+
+        agent.ide = IdeClient(IdeContext(agent.root), agent.root, agent.place.environment)
+        agent.ide.start()
+        await agent.ide.settle()
+    if agent.ide is None:
+        return Reply(Text("context.ide.off", file=agent.place.home / "config.json"))
+    if not agent.ide.connected:
+        return Reply(Text("context.ide.none", state=_connection(agent)))
+    files = [_line(file) for file in agent.ide.context.files]
+    return Reply(JoinedText([Text("context.ide.connected", name=agent.ide.name, n=len(files)), *files]))
+
+
+def _line(file: OpenFile) -> AnyText:
+    if not file.active or file.cursor is None:
+        return f"  {file.path}"
+    at = Text("context.ide.cursor", path=file.path, line=file.cursor.line)
+    return "  " + at + (Text("context.ide.selected", n=len(file.selection)) if file.selection else "")

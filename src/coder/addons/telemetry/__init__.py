@@ -1,0 +1,1 @@
+"""Sends OpenTelemetry spans where `OTEL_EXPORTER_OTLP_ENDPOINT` is set."""

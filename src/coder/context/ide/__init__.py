@@ -1,1 +1,0 @@
-"""Open files and selection of the person's editor, from its companion extension."""

@@ -1,0 +1,1 @@
+"""What happened: the event log, the snapshot, replay, undo and the search index."""

@@ -1,1 +1,0 @@
-"""coder as a server of the Model Context Protocol: one tool, a task in a directory."""

@@ -1,1 +1,0 @@
-"""Images for models that see: recognized by their bytes, checked, brought within the providers' limits."""

@@ -1,1 +1,0 @@
-"""Shell lines, run to completion or as background jobs."""

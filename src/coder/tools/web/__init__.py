@@ -1,1 +1,0 @@
-"""Web pages, fetched and turned into text."""

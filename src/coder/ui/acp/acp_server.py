@@ -1,0 +1,353 @@
+"""The methods of the Agent Client Protocol (version 1) on stdio.
+
+Each session has its own agent and engine. The engine is imported lazily, after `initialize` is answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from coder import __version__
+from coder.base.rpc import INTERNAL, INVALID_PARAMS, Answered, Id, Method, RpcError, request_id
+from coder.texts import Catalog, pick_language
+from coder.ui.acp.params import (
+    PROTOCOL_VERSION,
+    Authenticate,
+    CancelRequest,
+    Initialize,
+    ListSessions,
+    NewSession,
+    OldSession,
+    OneSession,
+    Prompt,
+    SetMode,
+    SetOption,
+)
+from coder.ui.stdio import AUTH_REQUIRED, FLUSHING, NOT_FOUND, Editor, EditorOutbox, serve_on_stdio
+
+if TYPE_CHECKING:
+    from coder.config.schema import OperatingMode
+    from coder.engine.setup import Options
+    from coder.history.store import SessionStore
+    from coder.ui.acp.acp_session import EditorSession
+
+_PAGE = 50  # sessions in one answer of `session/list`
+_BATCH = 100  # events replayed before yielding to other sessions
+_OPENING = 5.0  # seconds for pending requests to finish, when the client is gone
+_CLOSING = 10.0  # seconds for sessions to end in, when the client is gone
+_AUTH = "provider"
+_PROVIDER_VARIABLES = (
+    "CODER_API_KEY",
+    "CODER_BASE_URL",
+    "OPENAI_API_KEY",
+    "ANTHROPIC_API_KEY",
+    "GEMINI_API_KEY",
+)
+
+
+class Chosen(msgspec.Struct, frozen=True, kw_only=True):
+    """Command-line choices, for every session."""
+
+    environ: Mapping[str, str]
+    mode: OperatingMode | None = None
+    preset: str = ""
+    model: str = ""
+    lang: str = ""
+    config_file: Path | None = None
+    log_dir: Path | None = None
+
+
+class AcpServer:
+    """The open sessions, and a handler per method."""
+
+    def __init__(self, chosen: Chosen, outbox: EditorOutbox) -> None:
+        self._chosen = chosen
+        self._texts = Catalog(pick_language(chosen.lang, "", chosen.environ))
+        self._sessions: dict[str, EditorSession] = {}
+        self._directories: dict[
+            str, str
+        ] = {}  # directories of sessions by real path, as the client spells them
+        self._prompts: dict[Id, EditorSession] = {}  # running ones, by request
+        self._opening = asyncio.Lock()
+        self._outbox = outbox
+        self.peer = Editor(outbox, self._methods())
+
+    def _methods(self) -> dict[str, Method]:
+        return {
+            "initialize": Method(Initialize, self.initialize),
+            "authenticate": Method(Authenticate, self.authenticate),
+            "session/new": Method(NewSession, self.new_session),
+            "session/load": Method(OldSession, self.load_session),
+            "session/resume": Method(OldSession, self.resume_session),
+            "session/list": Method(ListSessions, self.list_sessions),
+            "session/close": Method(OneSession, self.close_session),
+            "session/prompt": Method(Prompt, self.prompt),
+            "session/cancel": Method(OneSession, self.cancel),
+            "session/set_mode": Method(SetMode, self.set_mode),
+            "session/set_config_option": Method(SetOption, self.set_option),
+            "$/cancel_request": Method(CancelRequest, self.cancel_request),
+        }
+
+    # before any session
+
+    async def initialize(self, params: Initialize) -> Answered:
+        """We support one version; a client that does not will disconnect."""
+        self.peer.has_forms = params.has_forms
+        capabilities = {
+            "loadSession": True,
+            "promptCapabilities": {"image": True, "audio": False, "embeddedContext": True},
+            "mcpCapabilities": {"http": True, "sse": True},
+            "sessionCapabilities": {"list": {}, "resume": {}, "close": {}},
+        }
+        result = {
+            "protocolVersion": PROTOCOL_VERSION,
+            "agentCapabilities": capabilities,
+            "agentInfo": {"name": "coder", "title": "coder", "version": __version__},
+            "authMethods": self._auth_methods(),
+        }
+        return Answered(result, self._prepare)
+
+    def _prepare(self) -> None:
+        """Import what sessions need while the client handles our answer."""
+
+        async def load() -> None:
+            await self._outbox.empty()
+
+        self._loading = asyncio.create_task(load())
+
+    def _auth_methods(self) -> list[dict[str, Any]]:
+        """Empty if a provider is configured; else a method whose description says what to set."""
+        if any(self._chosen.environ.get(name) for name in _PROVIDER_VARIABLES):
+            return []  # reading the settings would double the time of this answer
+        problem = self._provider_problem()
+        if not problem:
+            return []
+        return [{"id": _AUTH, "name": self._texts.say("acp.auth"), "description": problem}]
+
+    def _provider_problem(self) -> str:
+        from coder.config import ConfigError
+        from coder.config.providers import NoProvider
+        from coder.engine.setup import provider_of, read_settings
+
+        options = self._options(Path.cwd())
+        try:
+            provider_of(options, read_settings(options))
+        except NoProvider as error:
+            return error.text(self._texts)
+        except ConfigError:
+            return ""  # perhaps only in this directory: `session/new` reports it
+        return ""
+
+    async def authenticate(self, params: Authenticate) -> dict[str, Any]:
+        if params.method_id != _AUTH:
+            raise RpcError(INVALID_PARAMS, self._texts.say("acp.no_auth", name=params.method_id))
+        if problem := self._provider_problem():
+            raise RpcError(AUTH_REQUIRED, problem)
+        return {}
+
+    async def cancel_request(self, params: CancelRequest) -> None:
+        """A prompt is cancelled as by `session/cancel`, and answered as then; any other request is answered
+        with an error."""
+        session = self._prompts.get(params.request_id)
+        if session is not None:
+            session.cancel()
+        else:
+            self.peer.cancel(params.request_id)
+
+    # sessions
+
+    def _options(self, cwd: Path, **more: Any) -> Options:
+        from coder.engine.setup import Options
+
+        chosen = self._chosen
+        return Options(
+            cwd=cwd,
+            environ=chosen.environ,
+            mode=chosen.mode,
+            preset=chosen.preset,
+            model=chosen.model,
+            lang=chosen.lang,
+            config_file=chosen.config_file,
+            log_dir=chosen.log_dir,
+            can_ask=True,
+            session_kind="acp",
+            **more,
+        )
+
+    async def new_session(self, params: NewSession) -> Answered:
+        session = await self._open(params, None)
+        return Answered({"sessionId": session.id, **_state(session)}, session.begin)
+
+    async def load_session(self, params: OldSession) -> Answered:
+        """Replays the record before the answer, as the protocol requires."""
+        from coder.history.rewound import current_log
+        from coder.ui.acp.acp_replay import RecordReplay
+
+        async with self._opening:
+            session = await self._reopen(params)
+            replay = RecordReplay(session.updates)
+            try:
+                for result, event in enumerate(current_log(self._store(params.cwd).log_path(session.id))):
+                    replay.take(event)
+                    await self._outbox.room()
+                    if not result % _BATCH:
+                        await asyncio.sleep(0)
+            except BaseException:  # cancelled, or unreadable: nobody would read its events
+                self._sessions.pop(session.id, None)
+                await session.close()
+                raise
+            replay.done()
+        return Answered(_state(session), session.begin)
+
+    async def resume_session(self, params: OldSession) -> Answered:
+        async with self._opening:
+            session = await self._reopen(params)
+        return Answered(_state(session), session.begin)
+
+    async def _reopen(self, params: OldSession) -> EditorSession:
+        self._directory(params.cwd)
+        if not self._store(params.cwd).exists(params.session_id):
+            raise RpcError(NOT_FOUND, self._texts.say("session.missing", id=params.session_id))
+        if open_one := self._sessions.pop(params.session_id, None):  # a reloaded window
+            await open_one.close()
+        session = await self._open(params, params.session_id)
+        session.updates.titled = True
+        return session
+
+    async def _open(self, params: NewSession, resume: str | None) -> EditorSession:
+        """Raises `RpcError` with a message for the person."""
+        from coder.config import ConfigError
+        from coder.config.providers import NoProvider
+        from coder.engine.engine import Engine
+        from coder.engine.setup import open_agent, provider_of, read_settings, with_model_named
+        from coder.history.sinks import HistoryError
+        from coder.models.model import ModelError
+        from coder.ui.acp.acp_session import EditorSession
+        from coder.ui.acp.params import mcp_servers
+
+        directory = self._directory(params.cwd)
+        if params.additional_directories:
+            raise RpcError(INVALID_PARAMS, self._texts.say("acp.one_folder"))
+        servers, wrong = mcp_servers(params.mcp_servers or [])
+        options = self._options(directory, mcp_servers=servers)
+        try:
+            settings = read_settings(options)
+            provider = await with_model_named(provider_of(options, settings))
+            engine = Engine(lambda emit: open_agent(options, settings, provider, emit))
+            engine.start(resume)
+        except (NoProvider, ConfigError) as error:
+            no_provider = error.phrase.key.startswith("config.no_provider")
+            raise RpcError(AUTH_REQUIRED if no_provider else INTERNAL, error.text(self._texts)) from error
+        except (ModelError, HistoryError) as error:
+            raise RpcError(INTERNAL, error.text(self._texts)) from error
+        session = EditorSession(self.peer, engine, provider, settings.texts)
+        session.notes += [settings.texts.say("acp.mcp_wrong", name=name) for name in wrong]
+        self._sessions[session.id] = session
+        return session
+
+    def _directory(self, cwd: str) -> Path:
+        if not os.path.isabs(cwd) or "\0" in cwd:  # noqa: PTH117 - text of the client's
+            raise RpcError(INVALID_PARAMS, self._texts.say("acp.relative", directory=cwd))
+        if not os.path.isdir(cwd):  # noqa: PTH112 - a directory we may not look into is none; pathlib would raise
+            raise RpcError(INVALID_PARAMS, self._texts.say("config.no_folder", directory=cwd))
+        self._directories.setdefault(os.path.realpath(cwd), cwd)
+        return Path(cwd)
+
+    def _store(self, cwd: str) -> SessionStore:
+        from coder.history.store import SessionStore
+
+        return SessionStore(Path(os.path.realpath(cwd)), self._chosen.log_dir)
+
+    async def list_sessions(self, params: ListSessions) -> dict[str, Any]:
+        """Sessions of one directory, or of all that this client has used: records are stored per
+        directory."""
+        start = self._page(params.cursor)
+        if params.cwd:
+            self._directory(params.cwd)
+        directories = [params.cwd] if params.cwd else list(self._directories.values()) or [str(Path.cwd())]
+        found = await asyncio.to_thread(self._listed, directories)
+        result: dict[str, Any] = {"sessions": found[start : start + _PAGE]}
+        return {**result, "nextCursor": str(start + _PAGE)} if len(found) > start + _PAGE else result
+
+    def _page(self, cursor: str | None) -> int:
+        if not cursor:
+            return 0
+        if not cursor.isascii() or not cursor.isdigit() or len(cursor) > 9:
+            raise RpcError(INVALID_PARAMS, self._texts.say("acp.cursor", cursor=cursor))
+        return int(cursor)
+
+    def _listed(self, directories: list[str]) -> list[dict[str, Any]]:
+        found = [(info, cwd) for cwd in directories for info in self._store(cwd).infos()]
+        found.sort(key=lambda pair: pair[0].updated_at, reverse=True)
+        return [
+            {
+                "sessionId": info.session_id,
+                "cwd": cwd,
+                "title": info.title,
+                "updatedAt": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(info.updated_at)),
+            }
+            for info, cwd in found
+        ]
+
+    def _session(self, session_id: str) -> EditorSession:
+        session = self._sessions.get(session_id)
+        if session is None or session.ended:
+            raise RpcError(NOT_FOUND, self._texts.say("acp.no_session", id=session_id[:100]))
+        return session
+
+    async def close_session(self, params: OneSession) -> dict[str, Any]:
+        session = self._session(params.session_id)
+        del self._sessions[params.session_id]
+        await session.close()
+        return {}
+
+    # in a session
+
+    async def prompt(self, params: Prompt) -> dict[str, Any]:
+        session, number = self._session(params.session_id), request_id.get()
+        self._prompts[number] = session
+        try:
+            return await session.prompt(params.prompt)
+        finally:
+            self._prompts.pop(number, None)
+
+    async def cancel(self, params: OneSession) -> None:
+        self._session(params.session_id).cancel()
+
+    async def set_mode(self, params: SetMode) -> dict[str, Any]:
+        session = self._session(params.session_id)
+        session.set_mode(params.mode_id)
+        session.tell_options()
+        return {}
+
+    async def set_option(self, params: SetOption) -> dict[str, Any]:
+        session = self._session(params.session_id)
+        return {"configOptions": await session.set_option(params.config_id, params.value)}
+
+    # the end
+
+    async def close(self) -> None:
+        """Complete records, end child processes, answer pending requests."""
+        self.peer.hang_up()
+        await self.peer.settled(_OPENING, but="session/prompt")
+        closing = [asyncio.create_task(session.close()) for session in self._sessions.values()]
+        self._sessions.clear()
+        if closing:
+            await asyncio.wait(closing, timeout=_CLOSING)
+        await self.peer.settled(FLUSHING)
+
+
+def _state(session: EditorSession) -> dict[str, Any]:
+    return {"modes": session.modes(), "configOptions": session.options()}
+
+
+async def serve(chosen: Chosen) -> int:
+    """Serve until EOF or a signal; returns the exit status."""
+    return await serve_on_stdio(lambda outbox: AcpServer(chosen, outbox))

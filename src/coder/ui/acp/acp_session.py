@@ -1,0 +1,349 @@
+"""An editor's session: its engine, the queue of prompts, and permission requests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Any, Literal
+
+from coder.base.rpc import INTERNAL, INVALID_PARAMS, Gone, RpcError
+from coder.config.providers import Provider
+from coder.config.schema import OPERATING_MODES
+from coder.engine.engine import Engine
+from coder.engine.setup import built_in_commands, listed_models
+from coder.protocol.events import (
+    AnyEvent,
+    ApprovalRequested,
+    ApprovalResolved,
+    CommandDone,
+    Failed,
+    Finished,
+    InputDone,
+    StateChanged,
+    TurnEnded,
+)
+from coder.protocol.messages import Usage
+from coder.protocol.modes import CustomModesListed, ListCustomModes
+from coder.protocol.ops import Cancel, SetOperatingMode, UserInput
+from coder.texts import Catalog
+from coder.ui.acp import acp_offers as offers
+from coder.ui.acp.params import Block
+from coder.ui.acp.permission import ask_permission
+from coder.ui.acp.prompt_blocks import CannotRead, message_of
+from coder.ui.acp.updates import Updates
+from coder.ui.stdio import Editor, log
+
+_MOST_MODELS = 500
+_STOP_REASONS = {"max_steps": "max_turn_requests", "prompt_limit": "max_tokens", "cancelled": "cancelled"}
+_BY_FINISH = {"content_filter": "refusal", "length": "max_tokens"}
+
+
+class _Input:
+    """A queued input and its outcome. Only the first is submitted to the engine: the others can still be
+    cancelled.
+
+    Kinds: a prompt; the change of an option, which is not shown; the rest of a turn that a resumed session
+    continues by itself.
+    """
+
+    def __init__(self, kind: Literal["prompt", "option", "rest"], op: UserInput | None = None) -> None:
+        self.kind = kind
+        self.op = op
+        self.abandoned = False  # cancelled while queued
+        self.done: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        self.done.add_done_callback(_retrieve_exception)
+        self.ended: TurnEnded | None = None
+        self.failed: Failed | None = None
+        self.cancelled = False
+        self.finish = ""
+
+    def take(self, event: AnyEvent) -> None:
+        match event:
+            case TurnEnded():
+                self.ended = event
+            case Failed():
+                self.failed = event
+            case Finished(reason):
+                self.finish = reason
+            case CommandDone("", _, ok) if not ok:
+                self.cancelled = True
+
+    def stop_reason(self) -> str | None:
+        """None if it failed."""
+        if self.cancelled:
+            return "cancelled"
+        if self.ended is not None and self.ended.status in _STOP_REASONS:
+            return _STOP_REASONS[self.ended.status]
+        if self.failed is not None or (self.ended is not None and self.ended.status == "error"):
+            return None
+        return _BY_FINISH.get(self.finish, "end_turn")
+
+    def fault(self, texts: Catalog) -> RpcError:
+        ended = self.ended.error if self.ended is not None else ""
+        text = self.failed.text if self.failed is not None else ended
+        data = {"code": self.failed.code} if self.failed is not None else None
+        return RpcError(INTERNAL, texts.of(text) or "the turn failed", data)
+
+    def response(self, reason: str) -> dict[str, Any]:
+        response: dict[str, Any] = {"stopReason": reason}
+        if self.ended is not None and self.ended.usage.total:
+            response["usage"] = _usage(self.ended.usage)
+        return response
+
+
+def _usage(usage: Usage) -> dict[str, int]:
+    return {
+        "totalTokens": usage.total,
+        "inputTokens": usage.prompt,
+        "outputTokens": usage.completion,
+        "cachedReadTokens": usage.cached,
+    }
+
+
+class EditorSession:
+    """Forwards the engine's events to the client, from `begin` on."""
+
+    def __init__(self, peer: Editor, engine: Engine, provider: Provider, texts: Catalog) -> None:
+        self._peer = peer
+        self.engine = engine
+        self._provider = provider
+        self.texts = texts
+        view = engine.view
+        self.id: str = view.session_id
+        self.updates = Updates(peer, self.id, view.root, texts)
+        self._mode: str = view.mode
+        self._model = view.model
+        self._models = view.configured_models
+        self._custom = CustomModesListed([])
+        self._commands: list[dict[str, Any]] = []
+        self._inputs: deque[_Input] = deque()
+        self._questions: dict[str, asyncio.Task[None]] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._pump: asyncio.Task[None] | None = None
+        self.ended = False
+        self.notes: list[str] = []  # remarks to send when the session begins
+        if view.is_waiting:  # the engine repeats its question and continues the turn
+            self._inputs.append(_Input("rest"))
+
+    def begin(self) -> None:
+        """Start sending updates, once the client knows the session's id."""
+        if self.ended:  # closed before its id was sent
+            return
+        self._pump = asyncio.create_task(self._read())
+        for note in self.notes:
+            self.updates.remark(note)
+        self._tell_commands()
+        self.engine.submit(ListCustomModes())
+        self._start(self._learn_models())
+
+    def _start(self, work: Any) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # client requests
+
+    async def prompt(self, blocks: list[Block]) -> dict[str, Any]:
+        """Run a prompt; returns the stop reason or raises `RpcError`."""
+        try:
+            message = message_of(blocks, self.engine.view.root)
+        except CannotRead:
+            raise RpcError(INVALID_PARAMS, self.texts.say("acp.text_only")) from None
+        if not (message.text.strip() or message.attached.strip() or message.images):
+            raise RpcError(INVALID_PARAMS, self.texts.say("acp.empty_prompt"))
+        for name in message.cut:
+            self.updates.remark(self.texts.say("acp.resource_cut", name=name))
+        for name in message.binary:
+            self.updates.remark(self.texts.say("acp.resource_binary", name=name))
+        if refused := self._refused(message.text):
+            self.updates.remark(refused)
+            return {"stopReason": "end_turn"}
+        if self._questions and self._inputs and self._inputs[0].kind == "rest":
+            self.engine.submit(Cancel())  # the person ignored the question
+        item = self._submit(_Input("prompt", UserInput(message.text, message.attached, [], message.images)))
+        return await asyncio.shield(item.done)
+
+    def _submit(self, item: _Input) -> _Input:
+        self._inputs.append(item)
+        if len(self._inputs) == 1:
+            self._submit_next()
+        return item
+
+    def _submit_next(self) -> None:
+        """Submit the next input that is not cancelled."""
+        while self._inputs and self._inputs[0].abandoned:
+            self._inputs.popleft().done.set_result({"stopReason": "cancelled"})
+        if self._inputs and (op := self._inputs[0].op) is not None:
+            self.engine.submit(op)
+
+    def _refused(self, text: str) -> str:
+        """Reject commands that would switch the session."""
+        first = text.split(maxsplit=1)[0] if text.strip() else ""
+        if first.startswith("/") and first[1:] in offers.NOT_HERE:
+            return self.texts.say("acp.not_here", name=first[1:])
+        return ""
+
+    def cancel(self) -> None:
+        """Cancel the running input and queued prompts."""
+        if self._inputs:
+            self.engine.submit(Cancel())
+        for item in list(self._inputs)[1:]:
+            item.abandoned = item.kind == "prompt"
+
+    def set_mode(self, name: str) -> None:
+        """Takes effect at once, even within a turn."""
+        mode = next((mode for mode in OPERATING_MODES if mode == name), None)
+        if mode is None:
+            known = ", ".join(OPERATING_MODES)
+            raise RpcError(INVALID_PARAMS, self.texts.say("mode.unknown", name=name, names=known))
+        self.engine.submit(SetOperatingMode(mode))
+        self._mode = mode
+
+    async def set_option(self, name: str, value: Any) -> list[dict[str, Any]]:
+        """Returns all options."""
+        if name == offers.MODE:
+            self.set_mode(str(value))
+            self._tell_mode()
+        elif name == offers.MODEL:
+            await self._set_model(value)
+        else:
+            raise RpcError(INVALID_PARAMS, self.texts.say("acp.no_option", name=name))
+        return self.options()
+
+    async def _set_model(self, value: Any) -> None:
+        if not isinstance(value, str) or not value or any(c.isspace() for c in value):
+            raise RpcError(INVALID_PARAMS, self.texts.say("model.one_name"))
+        busy = bool(self._inputs)
+        item = self._submit(_Input("option", UserInput(f"/model {value}")))
+        self._model = value  # used from the next prompt on
+        if busy:
+            return
+        try:
+            await asyncio.shield(item.done)  # the queue goes on by it, also where nobody waits any more
+        except asyncio.CancelledError:
+            if self._inputs and self._inputs[0] is item:
+                self.engine.submit(Cancel())
+            raise
+
+    def modes(self) -> dict[str, Any]:
+        return offers.modes(self._mode, self.texts)
+
+    def options(self) -> list[dict[str, Any]]:
+        return offers.options(self._mode, self._model, self._models, self.texts)
+
+    # engine events
+
+    async def _read(self) -> None:
+        async for event in self.engine.events():
+            try:
+                self._take(event)
+            except Exception as error:  # one bad event must not end the session
+                log(f"session {self.id}: {type(error).__name__}: {error}")
+        self.ended = True
+        while self._inputs:  # no event will answer them
+            self._inputs.popleft().done.set_result({"stopReason": "cancelled"})
+
+    def _take(self, event: AnyEvent) -> None:
+        if self._inputs:
+            self._inputs[0].take(event)
+        match event:
+            case InputDone(op="user_input"):
+                self._input_done()
+            case ApprovalRequested():
+                self._questions[event.approval_id] = asyncio.create_task(self._ask(event))
+            case ApprovalResolved(approval_id):
+                if question := self._questions.pop(approval_id, None):
+                    question.cancel()
+                self.updates.take(event)
+            case CustomModesListed():
+                self._custom = event
+                self._tell_commands()
+            case StateChanged():
+                self._state(event)
+                self.updates.take(event)
+            case Failed(text):
+                if not self._inputs:
+                    self.updates.remark(text)
+            case CommandDone(command) if not command or (self._inputs and self._inputs[0].kind == "option"):
+                pass  # a cancellation is the stop reason
+            case _:
+                self.updates.take(event)
+
+    def _input_done(self) -> None:
+        self.updates.close_open()
+        if not self._inputs:
+            return
+        item = self._inputs.popleft()
+        reason = item.stop_reason()
+        if item.failed is not None and reason != "cancelled" and (reason or item.kind == "rest"):
+            self.updates.remark(item.failed.text)
+        if reason is None:
+            item.done.set_exception(item.fault(self.texts))
+        else:
+            item.done.set_result(item.response(reason))
+        self._submit_next()
+
+    def _state(self, event: StateChanged) -> None:
+        changed = (event.mode, event.model) != (self._mode, self._model)
+        if event.mode != self._mode:
+            self._mode = event.mode
+            self._tell_mode()
+        self._model = event.model
+        if changed:
+            self.tell_options()
+
+    def _tell_mode(self) -> None:
+        self.updates.send({"sessionUpdate": "current_mode_update", "currentModeId": self._mode})
+
+    def tell_options(self) -> None:
+        self.updates.send({"sessionUpdate": "config_option_update", "configOptions": self.options()})
+
+    def _tell_commands(self) -> None:
+        found = offers.commands(built_in_commands(), self._custom, self.texts)
+        if found != self._commands:
+            self._commands = found
+            self.updates.send({"sessionUpdate": "available_commands_update", "availableCommands": found})
+
+    async def _learn_models(self) -> None:
+        """Fetch the server's models once: the client does not report when its picker opens."""
+        try:
+            names = await listed_models(self._provider)
+        except Exception as error:  # keep the configured ones
+            log(f"no list of models: {error}")
+            return
+        more = [name for name in sorted(names)[:_MOST_MODELS] if name not in (*self._models, self._model)]
+        if more:
+            self._models += more
+            self.tell_options()
+
+    # questions
+
+    async def _ask(self, event: ApprovalRequested) -> None:
+        """Submit the person's answer; an error, a cancel or a lost client cancels the turn."""
+        call = self.updates.permission(event)
+        try:
+            reply = await ask_permission(self._peer, self.id, event, call, self.texts)
+        except Gone:
+            reply = None
+        except Exception as error:  # the engine must not wait forever
+            log(f"the permission was not decided: {type(error).__name__}: {error}")
+            reply = None
+        self.engine.submit(reply or Cancel())
+
+    # the end
+
+    async def close(self) -> None:
+        """Cancel the turn, complete the record, end child processes."""
+        for task in self._tasks:
+            task.cancel()
+        reading = self._pump or asyncio.create_task(self._read())
+        await self.engine.close()
+        await reading
+        for question in self._questions.values():
+            question.cancel()
+
+
+def _retrieve_exception(future: asyncio.Future[dict[str, Any]]) -> None:
+    """Retrieve the exception, so that asyncio does not log it: nobody awaits the change of an option."""
+    if not future.cancelled():
+        future.exception()

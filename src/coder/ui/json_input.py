@@ -1,0 +1,190 @@
+"""`--input stream-json`: a program drives the session. Ops come as JSON lines on stdin; stdout has the lines
+of `--output stream-json` and every other event in its JSON form (`coder schema`)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable
+
+import msgspec
+
+from coder.base.process.own_process import on_signals
+from coder.base.rpc import LineSplitter
+from coder.config.providers import Provider
+from coder.engine.engine import Engine
+from coder.engine.setup import Options, Settings
+from coder.protocol.events import (
+    AnyEvent,
+    ApprovalRequested,
+    ApprovalResolved,
+    CommandDone,
+    Content,
+    ContentRestarted,
+    Failed,
+    InputDone,
+    Notice,
+    Recorded,
+    Thought,
+    in_words,
+)
+from coder.protocol.ops import AnyOp, ApprovalReply, Cancel, Close, UserInput
+from coder.protocol.structs import whole_characters
+from coder.texts import Catalog, Text
+from coder.ui.once import GuardedOutput, StatusReader, StreamJsonOutput, opened
+from coder.ui.streams import Exit, show_json
+
+MAX_LINE = 16_777_216  # bytes of an op
+_BESIDE = ("query", "list_custom_modes")  # not queued: they are no inputs
+_LEAVES = ("/exit", "/quit")
+_NOBODY = "the program that drives this session has closed its end"
+# `StreamJsonOutput` has these in the record's format
+_AS_LINES = (Recorded, Content, Thought, ContentRestarted, CommandDone, Failed, Notice)
+
+
+class DrivenOutput(StreamJsonOutput):
+    """All events, one line each."""
+
+    def __init__(self, texts: Catalog) -> None:
+        super().__init__(texts)
+        self._said = texts
+
+    def show(self, event: AnyEvent) -> None:
+        if isinstance(event, _AS_LINES):
+            super().show(event)
+        else:
+            show_json(in_words(event, self._said))
+
+
+async def run_driven(
+    options: Options, settings: Settings, provider: Provider, resume: str | None, first: str
+) -> int:
+    """Until stdin ends (what was sent before is worked through), a `close` comes or a signal; the exit status
+    is that of the last input."""
+    engine = await opened(options, settings, provider, resume)
+    if isinstance(engine, Exit):
+        return engine
+    if first.strip():
+        engine.submit(UserInput(first))
+    driver = _Driver(engine)
+    status: int | None = None
+    reader = StatusReader()
+    output = GuardedOutput(DrivenOutput(settings.texts), lost=driver.end)
+    driver.show = output.show
+    loop = asyncio.get_running_loop()
+    stopped: list[asyncio.Task[None]] = []
+    on_signals(lambda _: stopped.append(loop.create_task(engine.close())))
+    _read_lines(
+        lambda line: loop.call_soon_threadsafe(driver.take, line),
+        lambda: loop.call_soon_threadsafe(driver.no_more),
+    )
+    async for event in engine.events():
+        output.show(event)
+        driver.see(event)
+        reader.take(event)
+        if isinstance(event, InputDone) and event.op not in _BESIDE:
+            status, reader = reader.status or (0 if event.ok else Exit.FAILED), StatusReader()
+    await engine.close()
+    if output.error is not None:
+        raise output.error
+    if stopped:
+        return Exit.CANCELLED
+    return reader.status if status is None else status
+
+
+def _op(line: bytes) -> AnyOp:
+    """Raises what the decoders raise."""
+    try:
+        return _DECODER.decode(line)
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError:
+        if b"\\ud" not in line.lower():
+            raise
+    return _DECODER.decode(whole_characters(line))
+
+
+_DECODER: msgspec.json.Decoder[AnyOp] = msgspec.json.Decoder(AnyOp)
+
+
+class _Driver:
+    """Takes lines as ops. After the end of stdin nobody can be asked."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._number = 0
+        self._ended = False
+        self._closing = False  # a `close` or `/exit` was taken
+        self.show: Callable[[AnyEvent], None]  # set before the first line is taken
+        self._asked: set[str] = set()  # questions that wait for an answer
+
+    def take(self, line: bytes | None) -> None:
+        """None for a line that is too long."""
+        self._number += 1
+        if line is None:
+            self._fail(Text("cli.long_op", line=self._number, most=MAX_LINE >> 20))
+            return
+        if not line.strip():
+            return
+        try:
+            op = _op(line)
+        except (msgspec.DecodeError, ValueError, RecursionError) as error:
+            self._fail(Text("cli.bad_op", line=self._number, why=str(error)))
+            return
+        if isinstance(op, ApprovalReply) and op.approval_id not in self._asked:
+            self._fail(Text("cli.no_approval", line=self._number, id=op.approval_id))
+            return
+        if self._closing and not isinstance(op, Cancel | ApprovalReply):
+            self._fail(Text("cli.late_op", line=self._number))
+            return
+        self._engine.submit(op)
+        leaves = isinstance(op, UserInput) and op.text.strip() in _LEAVES
+        if leaves:
+            self._engine.submit(Close())
+        self._closing = self._closing or leaves or isinstance(op, Close)
+
+    def _fail(self, said: Text) -> None:
+        self.show(Failed(said, code="op"))
+
+    def no_more(self) -> None:
+        """Stdin has ended."""
+        self._ended = True
+        for approval_id in self._asked:
+            self._refuse(approval_id)
+        self._engine.submit(Close())
+
+    def see(self, event: AnyEvent) -> None:
+        match event:
+            case ApprovalRequested(approval_id):
+                self._asked.add(approval_id)
+                if self._ended:
+                    self._refuse(approval_id)
+            case ApprovalResolved(approval_id):
+                self._asked.discard(approval_id)
+
+    def _refuse(self, approval_id: str) -> None:
+        self._engine.submit(ApprovalReply(approval_id, "no", _NOBODY))
+
+    def end(self) -> None:
+        """Nobody reads: stop what runs."""
+        self._engine.submit(Cancel())
+        self.no_more()
+
+
+def _read_lines(take: Callable[[bytes | None], object], end: Callable[[], object]) -> None:
+    """In a thread, from the descriptor: a buffered reader would hold its lock when the process ends."""
+
+    def read() -> None:
+        splitter = LineSplitter(MAX_LINE)
+        try:
+            while data := os.read(0, 65_536):
+                for line in splitter.feed(data):
+                    take(line)
+            for line in splitter.finish():
+                take(line)
+            end()
+        except (OSError, RuntimeError):  # stdin was closed under us, or the loop has ended
+            return
+
+    threading.Thread(target=read, daemon=True).start()

@@ -1,0 +1,178 @@
+"""Questions answered by a word: prompt, parser and reply, shared by all terminal front ends.
+
+Used by the prompt, the line REPL and `--once`; and before a session for trust and the first-run offer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import sys
+import termios
+from collections.abc import Awaitable, Callable, Sequence
+
+import msgspec
+
+from coder.policy.visible import visible
+from coder.protocol.events import AnyEvent, ApprovalRequested, ApprovalResolved
+from coder.protocol.ops import ApprovalReply, Cancel
+from coder.texts import Catalog
+from coder.ui.terminal.ask.question_rows import about_turn
+from coder.ui.terminal.input.editing import Answer, approval_answer
+from coder.ui.terminal.render.escapes import safe
+from coder.ui.terminal.render.width import text_width
+
+_ANSWER_ROOM = 8  # columns left for typing the answer; with fewer the short prompt is used
+
+Read = Callable[[str], Awaitable[str | None]]
+"""Prompts with its argument and returns the line; None at end of input."""
+
+
+class ParsedAnswer(msgspec.Struct, frozen=True):
+    """The answer, and the reason given with a `no`."""
+
+    answer: Answer
+    reason: str = ""
+
+
+class Question(msgspec.Struct, frozen=True):
+    """`choices` is the prompt, `shorter` the one for narrow terminals; `objection` replies to an invalid
+    line. `empty`: the answer that Enter alone gives, if any."""
+
+    choices: str
+    objection: str
+    shorter: str = ""
+    can_always: bool = False
+    empty: Answer | None = None
+
+    def prompt(self, columns: int) -> str:
+        fits = not self.shorter or text_width(self.choices) + _ANSWER_ROOM <= columns
+        return self.choices if fits else self.shorter
+
+    def parse(self, line: str) -> ParsedAnswer | None:
+        if self.empty is not None and not line.strip():
+            return ParsedAnswer(self.empty)
+        found = approval_answer(line, can_always=self.can_always)
+        return ParsedAnswer(*found) if found is not None else None
+
+
+def approval_question(event: ApprovalRequested, texts: Catalog) -> Question:
+    choices = "approval.choices" if event.can_always else "approval.choices_once"
+    objection = "approval.not_an_answer_always" if event.can_always else "approval.not_an_answer"
+    shorter = texts.say(f"{choices}_narrow")
+    if about_turn(event):  # a reason is only passed on for a refused call
+        choices, objection = f"{choices}_narrow", "approval.not_an_answer_turn"
+    return Question(
+        choices=texts.say(choices),
+        shorter=shorter,
+        objection=texts.say(objection),
+        can_always=event.can_always,
+    )
+
+
+def answer_echo(event: ApprovalRequested, parsed: ParsedAnswer, texts: Catalog) -> str:
+    """The answer for the transcript, where typed text and the choices do not stay visible."""
+    reason = safe(parsed.reason).replace("\n", " ")
+    if reason:
+        return "→ " + texts.say("terminal.answer_because", reason=reason)
+    said = "→ " + texts.say(f"terminal.answer_{parsed.answer}")
+    if parsed.answer == "always" and event.always_names:
+        names = ", ".join(f"`{visible(name).text}`" for name in event.always_names)
+        return texts.say("approval.said_because", said=said, reason=names)
+    return said
+
+
+def reply_to(event: ApprovalRequested, parsed: ParsedAnswer) -> ApprovalReply:
+    return ApprovalReply(event.approval_id, parsed.answer, parsed.reason)
+
+
+async def ask_approval(
+    event: ApprovalRequested, texts: Catalog, read: Read, say: Callable[[str], None]
+) -> ApprovalReply | Cancel:
+    """Ask until a line parses; end of input cancels the turn."""
+    question = approval_question(event, texts)
+    while (line := await read(question.choices)) is not None:
+        parsed = question.parse(line)
+        if parsed is not None:
+            return reply_to(event, parsed)
+        say(question.objection)
+    return Cancel()
+
+
+def discard_type_ahead() -> None:
+    """Drop what was typed before the question appeared: it is not its answer."""
+    with contextlib.suppress(termios.error, ValueError, OSError):
+        termios.tcflush(sys.stdin, termios.TCIFLUSH)
+
+
+def ask_at_start(prompt: str, texts: Catalog) -> bool | None:
+    """A blocking yes/no question; Enter alone is no. None at Ctrl+C and end of input."""
+    question = Question(prompt, texts.say("terminal.yes_or_no"), empty="no")
+    discard_type_ahead()
+    while (line := _line_after(question.choices)) is not None:
+        parsed = question.parse(line)
+        if parsed is not None:
+            return parsed.answer == "yes"
+        sys.stdout.write(f"{question.objection}\n")
+    sys.stdout.write("\n")
+    return None
+
+
+def _line_after(prompt: str) -> str | None:
+    try:  # includes the write: Ctrl+C may come as soon as the prompt is visible
+        sys.stdout.write(prompt)
+        sys.stdout.flush()
+        _until_typed()
+        return sys.stdin.readline() or None
+    except KeyboardInterrupt:
+        return None
+
+
+def _until_typed() -> None:
+    """Wait until the terminal has a line. A signal that arrives just before a blocking read does not
+    interrupt it: the handler would run only after the read. The wakeup fd avoids this race."""
+    if not sys.stdin.isatty():
+        return
+    woken, wake = os.pipe()
+    os.set_blocking(wake, False)
+    before = signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    try:
+        while sys.stdin not in select.select([sys.stdin, woken], [], [])[0]:
+            os.read(woken, 1)
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(woken)
+        os.close(wake)
+
+
+class QuestionQueue:
+    """Queues questions while another one is open."""
+
+    def __init__(self) -> None:
+        self._open = ""
+        self._waiting: list[ApprovalRequested] = []
+        self.follows = False  # the open question replaced another one at once
+
+    def take(self, event: AnyEvent) -> Sequence[AnyEvent]:
+        """The events to show now."""
+        if isinstance(event, ApprovalRequested):
+            if self._open:
+                self._waiting.append(event)
+                return ()
+            self._open, self.follows = event.approval_id, False
+        elif isinstance(event, ApprovalResolved):
+            return self._resolved(event)
+        return (event,)
+
+    def _resolved(self, event: ApprovalResolved) -> Sequence[AnyEvent]:
+        self._waiting = [one for one in self._waiting if one.approval_id != event.approval_id]
+        if event.approval_id != self._open:
+            return ()  # it was never shown
+        if event.answer == "cancelled":
+            self._waiting.clear()  # with the turn that they belong to
+        following = self._waiting[:1]
+        del self._waiting[:1]
+        self._open, self.follows = (following[0].approval_id, True) if following else ("", False)
+        return (event, *following)

@@ -1,0 +1,283 @@
+"""The mode bar: a summary below the input; with the focus, an editor for modes and their variables.
+
+It holds only the focus and the value being edited; the modes' state is in `known`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from coder.protocol.modes import (
+    USE_DEFAULT,
+    ModeVariable,
+    ModeVariableInput,
+    SetModeState,
+    SetValue,
+    TriggerInstantMode,
+)
+from coder.texts import Catalog
+from coder.ui.terminal.modes.known import Entry, KnownModes, as_inputs
+from coder.ui.terminal.modes.mode_rows import Focus, keys_line, mode_lines, summary, window
+from coder.ui.terminal.modes.slot import KeyAnswer
+from coder.ui.terminal.render.escapes import flat
+from coder.ui.terminal.render.theme import Theme
+from coder.ui.terminal.render.width import Line, clip, line_width
+
+if TYPE_CHECKING:  # imported lazily: most sessions edit no mode
+    from coder.ui.terminal.modes.form import Field, Form
+
+_PICKED_ROWS = 6
+
+Send = Callable[[SetModeState | TriggerInstantMode], bool]
+"""False if it cannot be sent now."""
+
+
+class CustomModeBar:
+    """The `ModeBar` of the interactive terminal."""
+
+    def __init__(
+        self, known: KnownModes, texts: Catalog, theme: Theme, send: Send, size: Callable[[], tuple[int, int]]
+    ) -> None:
+        self.known, self.texts, self.theme = known, texts, theme
+        self.focused = False
+        self.focus = Focus()
+        self.form: Form | None = None
+        self._from_line = False
+        self._send = send
+        self._size = size
+
+    @property
+    def editing(self) -> bool:
+        return self.form is not None or self.focus.editing is not None
+
+    # entering and leaving
+
+    def enter(self) -> bool:
+        """Focus the mode that was enabled last."""
+        entries = self.known.entries()
+        if not entries:
+            return False
+        ids = [entry.mode.mode_id for entry in entries]
+        self.focus = Focus()
+        self.focus.row = ids.index(self.known.newest) if self.known.newest in ids else len(ids) - 1
+        self.focused = True
+        return True
+
+    def leave(self) -> None:
+        self.focused, self.form = False, None
+        self.focus = Focus()
+        self.known.tidy()
+
+    def open_form(
+        self,
+        mode_id: str,
+        values: dict[str, str] | None = None,
+        *,
+        variable: str = "",
+        from_line: bool = False,
+    ) -> bool:
+        """False if the mode has no variables. `values` come from an incomplete command line; with `from_line`
+        the focus returns to the input, else to the bar."""
+        definition, mode = self.known.definition(mode_id), self.known.mode(mode_id)
+        variables = self.known.variables(mode_id)
+        if not variables:
+            return False
+        from coder.ui.terminal.modes.form import Form
+
+        title = definition.display_name if definition else mode.display_name if mode else mode_id
+        about = definition.description or definition.argument_hint if definition else ""
+        self.form = Form(
+            mode_id,
+            f"{title} — {about}" if about else title,
+            definition.kind if definition else "persistent",
+            variables,
+            {**self.known.explicit(mode_id), **(values or {})},
+            variable,
+        )
+        ids = [entry.mode.mode_id for entry in self.known.entries()]
+        self.focus = Focus()
+        self.focus.row = ids.index(mode_id) if mode_id in ids else 0
+        self.focused, self._from_line = True, from_line
+        return True
+
+    # keys
+
+    def key(self, name: str, data: str) -> KeyAnswer:
+        answer: KeyAnswer = "stay"
+        if self.form is not None:
+            self._form_key(self.form, name, data)
+            answer = "stay" if self.focused else "leave"
+        elif self.focus.editing is not None:
+            self._edit_key(self.focus.editing, name, data)
+        else:
+            answer = self._row_key(name)
+        if answer != "stay":
+            self.leave()
+        return answer
+
+    def _row_key(self, name: str) -> KeyAnswer:
+        entries, focus = self.known.entries(), self.focus
+        focus.row = min(focus.row, len(entries) - 1)
+        leaving = name == "escape" or (name in ("up", "c-p") and focus.row == 0)
+        if leaving or not entries:
+            return "leave"
+        if name in ("up", "c-p", "down", "c-n"):
+            focus.row = min(len(entries) - 1, focus.row + (1 if name in ("down", "c-n") else -1))
+            focus.variable = 0
+        elif name in ("left", "right", "s-tab"):
+            self._move(entries[focus.row], 1 if name == "right" else -1)
+        elif name == " ":
+            self._switch(entries[focus.row])
+        elif name == "enter":
+            self._edit(entries[focus.row])
+        elif name == "tab":
+            self.open_form(entries[focus.row].mode.mode_id, variable=self._variable_name(entries[focus.row]))
+        elif len(name) == 1 or name == "paste":
+            return "pass"
+        return "stay"
+
+    def _move(self, entry: Entry, by: int) -> None:
+        self.focus.variable = max(0, min(len(entry.mode.variables) - 1, self.focus.variable + by))
+
+    def _switch(self, entry: Entry) -> None:
+        mode_id = entry.mode.mode_id
+        if not entry.on and entry.errors:
+            self.known.dismiss(mode_id)
+        elif mode_id in self.known.wanted:
+            self._send(self.known.target_without(mode_id))
+        elif missing := self._missing(mode_id):
+            self.open_form(mode_id, variable=missing)
+        else:
+            self._send(self.known.target_with(mode_id))
+
+    def _missing(self, mode_id: str) -> str:
+        """A required variable without a value: those of the mode alone went when it was switched off."""
+        given = self.known.explicit(mode_id)
+        needed = (v.name for v in self.known.variables(mode_id) if v.required and not v.default)
+        return next((name for name in needed if not given.get(name)), "")
+
+    def _variable_name(self, entry: Entry) -> str:
+        variables = entry.mode.variables
+        return variables[min(self.focus.variable, len(variables) - 1)].name if variables else ""
+
+    def _edit(self, entry: Entry) -> None:
+        """Edit in the label (`edited_in_place`) or in the form."""
+        name = self._variable_name(entry)
+        variable = next((v for v in self.known.variables(entry.mode.mode_id) if v.name == name), None)
+        if variable is None:
+            return
+        if edited_in_place(variable):
+            from coder.ui.terminal.modes.form import field_of
+
+            self.focus.editing = field_of(variable, self.known.explicit(entry.mode.mode_id).get(name, ""))
+        else:
+            self.open_form(entry.mode.mode_id, variable=name)
+
+    def _edit_key(self, field: Field, name: str, data: str) -> None:
+        entry = self.known.entries()[self.focus.row]  # entries stay while the bar has the focus
+        if name == "escape":
+            self.focus.editing = None
+        elif name in ("enter", "tab", "s-tab"):
+            if field.problem() is not None and field.text:
+                return
+            self.focus.editing = None
+            if field.text != field.initial:
+                self._set(entry.mode.mode_id, field)
+            if name != "enter":
+                self._move(entry, 1 if name == "tab" else -1)
+                self._edit(entry)
+        elif field.choices and name in ("up", "down"):
+            self.focus.editing = field.key("left" if name == "up" else "right", "")
+        else:
+            self.focus.editing = field.key(name, data) or field
+
+    def _form_key(self, form: Form, name: str, data: str) -> None:
+        match form.key(name, data):
+            case "cancel":
+                self.form = None
+                self.focused = bool(self.known.entries())
+            case "apply":
+                if form.kind == "persistent":
+                    sent = self._apply(form.mode_id, form.values)
+                else:
+                    # empty fields are not sent, so that the session's remembered values stay
+                    given = {name: SetValue(value) for name, value in form.values.items() if value}
+                    sent = self._send(TriggerInstantMode(form.mode_id, dict(given)))
+                if not sent:
+                    form.refusal = self.texts.say("terminal.mode_wait")
+                    return
+                self.form = None
+                self.focused = not self._from_line and bool(self.known.entries())
+            case "stay":
+                pass
+
+    def _set(self, mode_id: str, field: Field) -> None:
+        """Set one value; the others stay, including explicit empty ones."""
+        inputs: dict[str, ModeVariableInput] = {
+            name: SetValue(value) for name, value in self.known.explicit(mode_id).items()
+        }
+        inputs[field.variable.name] = SetValue(field.text) if field.text else USE_DEFAULT
+        self._send(self.known.target_with(mode_id, inputs))
+
+    def _apply(self, mode_id: str, values: dict[str, str]) -> bool:
+        inputs = as_inputs(self.known.variables(mode_id), values)
+        return self._send(self.known.target_with(mode_id, inputs))
+
+    # drawing
+
+    def rows(self, width: int) -> list[str]:
+        _, rows = self._size()
+        return [self.theme.line(line) for line in self._lines(width, rows)]
+
+    def _lines(self, width: int, rows: int) -> list[Line]:
+        entries = self.known.entries()
+        if not self.focused:
+            line = summary(entries, self.texts) if rows >= 5 else []
+            return [clip(self._with_hint(line, entries, width), width)] if line else []
+        height = max(1, rows - 4)
+        if self.form is not None:
+            return self.form.lines(width, height, self.texts)
+        if not entries:
+            return []
+        self.focus.row = min(self.focus.row, len(entries) - 1)
+        foot = self._foot(width)[: max(0, height - 2)]
+        groups = mode_lines(entries, self.focus, width, self.texts)
+        return [*window(groups, self.focus.row, height - len(foot)), *foot]
+
+    def _with_hint(self, line: Line, entries: Sequence[Entry], width: int) -> Line:
+        """How the bar is entered and a mode left, where there is room for it."""
+        names = [entry.mode.mode_id for entry in entries if entry.on]
+        hint: Line = (
+            [("dim", f"   {self.texts.say('terminal.bar_hint', name=flat(names[-1]))}")] if names else []
+        )
+        return [*line, *hint] if line_width(line) + line_width(hint) <= width else line
+
+    def _foot(self, width: int) -> list[Line]:
+        field = self.focus.editing
+        if field is None:
+            return [keys_line("terminal.bar_keys", width, self.texts)]
+        lines: list[Line] = []
+        if field.choices:
+            lines += _picked(field)
+        elif field.text and (problem := field.problem()) is not None:
+            lines.append([("bad", f"  ⚠ {flat(problem.text(self.texts))}")])
+        key = "terminal.bar_pick_keys" if field.choices else "terminal.bar_edit_keys"
+        return [*(clip(line, width) for line in lines), keys_line(key, width, self.texts)]
+
+
+def edited_in_place(variable: ModeVariable) -> bool:
+    """Whether to edit in the label: `inline_edit`, else free text without choices."""
+    if variable.inline_edit is not None:
+        return variable.inline_edit
+    return variable.type == "text" and not variable.enum
+
+
+def _picked(field: Field) -> list[Line]:
+    choices = field.choices
+    at = choices.index(field.shown) if field.shown in choices else -1
+    top = max(0, min(at - _PICKED_ROWS // 2, len(choices) - _PICKED_ROWS))
+    return [
+        [("", "    "), ("chosen" if n == at else "", ("› " if n == at else "  ") + flat(choice))]
+        for n, choice in enumerate(choices)
+    ][top : top + _PICKED_ROWS]

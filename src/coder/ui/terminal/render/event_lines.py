@@ -1,0 +1,367 @@
+"""Renders events as styled lines, for the interactive transcript and for plain output.
+
+Pure functions. Untrusted text is sanitized with `safe`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from coder.protocol.events import (
+    AnyEvent,
+    ChatCompressed,
+    Citation,
+    CommandDone,
+    ContentRestarted,
+    Evidence,
+    Failed,
+    JobChanged,
+    LoopDetected,
+    Notice,
+    ToolCallChanged,
+    VerifyChanged,
+)
+from coder.protocol.modes import InstantModeExecuted
+from coder.texts import Catalog, Text
+from coder.tools.registry import built_in
+from coder.ui.terminal.render.escapes import coloured_lines, flat, has_colours, safe, safe_output
+from coder.ui.terminal.render.width import Line, Span, clip, clip_left, line_width, plain, text_width, wrap
+
+OUTPUT_LINES = 500  # of a call's output or diff under its summary (`ui.output_lines`)
+_LEAST_ARGUMENT = 8  # columns
+TAB_STOPS = 8  # of the terminal
+NEW_FILE_HEAD = 23  # lines of the diff of a long new file: twenty of its own
+_LONG_NEW_FILE = 100  # lines
+_BAR, _END = "  │ ", "  └ "  # before each line of a tool's output, and below a long one
+_LONG_OUTPUT = 30  # lines
+_LEFT_OUT = re.compile(r"\[… (\d+) (?:lines \(|more lines like this)")  # see `process.output`
+_BETWEEN = " · "
+_CHANGES = ("tool.created", "tool.updated", "tool.patched")
+_SENTENCE_END = re.compile(r"\.(?= |$)|。")
+_VERBS = {"bash": "run"}
+_MARKS = {"pending": "☐", "in_progress": "▸", "completed": "☑", "cancelled": "☒"}
+_EVIDENCE_MARKS = {"passed": ("good", "✓"), "failed": ("bad", "✗"), "unchecked": ("dim", "–")}
+_ENDED = ("completed", "cancelled")
+_TODO_STYLES = {"in_progress": "strong", "completed": "dim", "cancelled": "dim"}
+
+
+def tool_lines(
+    event: ToolCallChanged, texts: Catalog, width: int = 0, most: int = OUTPUT_LINES
+) -> list[Line]:
+    """The summary (tool, key argument, result, time), then the diff or output, at most `most` lines of it.
+    With a `width` the argument is clipped so that the summary fits one row; a result that is sentences is
+    below it."""
+    mark = ("good", "✓") if event.state == "success" else ("bad", "✗")
+    outcome, time = _outcome(event, texts), _time(event.duration_ms)
+    said = plain(outcome).removeprefix(_BETWEEN)
+    below: list[Line] = []
+    if width and line_width(outcome) > width // 2:
+        outcome, below = [], wrap([("dim", said)], width, [("", "  ")], [("", "  ")])
+    head: Line = [("strong", verb(event.tool))]
+    path = built_in(event.tool).argument_is_path()
+    row = _row(mark, head, flat(event.argument), [*outcome, time], width, from_left=path)
+    return [row, *below, *detail_lines(event.detail, event.detail_kind, texts, width, most, said)]
+
+
+def _outcome(event: ToolCallChanged, texts: Catalog) -> Line:
+    """The result; of a change to the file that the row names anyway only its size."""
+    said = event.summary
+    if isinstance(said, Text) and said.key in _CHANGES:
+        size = change_size(int(str(said.values["added"])), int(str(said.values["deleted"])))
+        if _is_change(said, event.argument):
+            return size
+        if said.key == "tool.patched":
+            return [("dim", _BETWEEN + texts.say("tool.files", n=said.values["n"])), *size]
+    summary = texts.of(said) or (texts.say("view.cancelled") if event.state == "cancelled" else "")
+    return [("dim", f"{_BETWEEN}{flat(summary)}" if summary else "")]
+
+
+def _is_change(said: Text, named: str) -> bool:
+    """Whether it is the size of a change to the one file that the row names."""
+    if said.key == "tool.patched":
+        return said.values["n"] == 1 and bool(named)
+    return said.key in _CHANGES and said.values.get("path") == named
+
+
+def change_size(added: int, removed: int) -> Line:
+    sizes = (("good", f" +{added}" if added else ""), ("bad", f" −{removed}" if removed else ""))
+    return [size for size in sizes if size[1]]
+
+
+def verb(tool: str) -> str:
+    return _VERBS.get(tool, flat(tool))
+
+
+def lookup_line(events: Sequence[ToolCallChanged], texts: Catalog, width: int) -> Line:
+    """Look-ups that followed each other, as one row: each tool, and what it was asked for."""
+    named: dict[str, list[str]] = {}
+    for event in events:
+        named.setdefault(event.tool, []).append(flat(event.argument))
+    parts = [_asked_for(verb(tool), names, texts) for tool, names in named.items()]
+    time = _time(sum(event.duration_ms for event in events))
+    first, _, more = _sharing(parts, width - line_width([("", "✓ "), time])).partition(" ")
+    return _row(("good", "✓"), [("strong", first)], more, [time], width)
+
+
+def _sharing(parts: list[str], room: int) -> str:
+    """All parts in a row: the long ones are clipped to what the short ones leave."""
+    room -= len(_BETWEEN) * (len(parts) - 1)
+    widths = {part: text_width(part) for part in parts}
+    shown = {}
+    for n, part in enumerate(sorted(parts, key=widths.__getitem__)):
+        share = max(_LEAST_ARGUMENT, min(widths[part], room // (len(parts) - n)))
+        shown[part], room = plain(clip([("", part)], share)), room - share
+    return _BETWEEN.join(shown[part] for part in parts)
+
+
+def _asked_for(tool: str, names: list[str], texts: Catalog) -> str:
+    names = list(dict.fromkeys(names))
+    if len(names) == 1:
+        return f"{tool} {names[0]}".rstrip()
+    key = "view.files" if tool == "read" else "view.times"
+    return f"{tool} {texts.say(key, n=len(names), names=', '.join(filter(None, names)))}"
+
+
+def _row(mark: Span, head: Line, argument: str, rest: Line, width: int, *, from_left: bool = False) -> Line:
+    """`from_left`: of a long argument the end is shown."""
+    line: Line = [mark, ("", " "), *head]
+    if argument and width:
+        room = max(width - line_width(line) - line_width(rest), _LEAST_ARGUMENT)
+        if from_left:
+            argument = clip_left(argument, room - 1)
+        line += clip([("", f" {argument}")], room)
+    elif argument:
+        line.append(("", f" {argument}"))
+    return [span for span in (*line, *rest) if span[1]]
+
+
+def _time(milliseconds: int) -> Span:
+    return "dim", f" · {milliseconds / 1000:.1f}s"
+
+
+def output_line(line: Line) -> Line:
+    return [("bar", _BAR), *line]
+
+
+def output_lines(text: str) -> list[Line]:
+    """Program output in its own colours; everything else of escape sequences is shown, not obeyed."""
+    text = text.strip("\n")
+    if has_colours(text):
+        return coloured_lines(text, "dim")
+    return _plain_lines(text)
+
+
+def detail_lines(
+    detail: str, kind: str, texts: Catalog, width: int = 0, most: int = OUTPUT_LINES, outcome: str = ""
+) -> list[Line]:
+    """`outcome`: said again below a long output, whose summary may have scrolled off."""
+    if not detail:
+        return []
+    if kind == "diff":
+        rows = safe(detail).rstrip("\n").split("\n")
+        hidden = texts.say("view.hidden", n=len(rows) - most) if len(rows) > most else ""
+        return diff_rows("\n".join([*rows[:most], *([hidden] if hidden else [])]), width, heads=False)
+    lines = output_lines(detail) if kind == "output" else _plain_lines(detail)
+    end = _end_lines(lines, outcome, texts) if kind == "output" else []
+    if len(lines) > most:
+        head, tail = most - most // 2, most // 2
+        note: Line = [("dim", texts.say("view.hidden", n=len(lines) - most))]
+        lines = [*lines[:head], note, *lines[len(lines) - tail :]]
+    if width and any(width - len(_BAR) < _printed_width(line) <= width for line in lines):
+        return [*lines, *end]  # a bar would wrap what was made for this width
+    return [*(row for line in lines for row in _barred(line, width)), *end]
+
+
+def _end_lines(lines: Sequence[Line], outcome: str, texts: Catalog) -> list[Line]:
+    if len(lines) < _LONG_OUTPUT:
+        return []
+    left_out = [int(found[1]) - 1 for line in lines if (found := _LEFT_OUT.match(plain(line)))]
+    count = texts.say("tool.all_lines", n=len(lines) + sum(left_out))
+    return [[("bar", _END), ("dim", _BETWEEN.join(filter(None, [count, outcome])))]]
+
+
+def _barred(line: Line, width: int) -> list[Line]:
+    """A line of words that wraps has the bar before each row; one with a long word or tabs is left to the
+    terminal."""
+    text, room = plain(line), width - len(_BAR)
+    longest = max(map(text_width, text.split()), default=0)
+    if not width or text_width(text) <= room or longest > room or "\t" in text:
+        return [output_line(line)]
+    return wrap(line, width, output_line([]), output_line([]))
+
+
+def _plain_lines(text: str) -> list[Line]:
+    return [[("dim", line)] if line else [] for line in safe_output(text).rstrip("\n").split("\n")]
+
+
+def _printed_width(line: Line) -> int:
+    return text_width(plain(line).expandtabs(TAB_STOPS))
+
+
+def is_new_file(diff: str) -> bool:
+    """Whether the diff is of one file that does not exist yet."""
+    return diff.startswith("--- /dev/null\n") and diff.count("\n@@ ") == 1
+
+
+def is_long_new_file(diff: str) -> bool:
+    return is_new_file(diff) and diff.count("\n") > _LONG_NEW_FILE
+
+
+def diff_rows(text: str, width: int = 0, *, heads: bool = True) -> list[Line]:
+    """Imported here: a session without changes needs no syntax colours."""
+    from coder.ui.terminal.render.diff_rows import diff_lines
+
+    return diff_lines(text, width, heads=heads)
+
+
+def todo_line(todos: list[dict[str, Any]], width: int) -> Line:
+    """How far the list is, as one row: the item that is being worked on, else the next."""
+    done = sum(todo["status"] in _ENDED for todo in todos)
+    open_ = [todo for todo in todos if todo["status"] not in _ENDED]
+    now = next((todo for todo in open_ if todo["status"] == "in_progress"), open_[0] if open_ else None)
+    row: Line = [("dim", f"  ▸ {done}/{len(todos)} "), ("", flat(now["content"]) if now else "")]
+    return clip(row, width)
+
+
+def todos_ended(todos: list[dict[str, Any]]) -> bool:
+    return all(todo["status"] in _ENDED for todo in todos)
+
+
+def todo_lines(todos: list[dict[str, Any]], width: int = 0) -> list[Line]:
+    lines: list[Line] = []
+    for todo in todos:
+        style, mark = _TODO_STYLES.get(todo["status"], ""), _MARKS.get(todo["status"], "☐")
+        first: Line = [("", "  "), (style, f"{mark} ")]
+        content: Line = [(style, flat(todo["content"]))]
+        lines += wrap(content, width, first, [("", "    ")]) if width else [[*first, *content]]
+    return lines
+
+
+def verify_lines(event: VerifyChanged, texts: Catalog, width: int = 0) -> list[Line]:
+    if event.state in ("skipped", "gave_up"):
+        return _wrapped(("note", safe(texts.of(event.text))), width)
+    text = texts.say(
+        f"view.verify.{event.state}",
+        command=flat(event.command),
+        attempt=event.attempt,
+        code=event.exit_code,
+    )
+    if event.state == "failed":
+        return [
+            *_wrapped(("bad", text), width),
+            *detail_lines(
+                texts.of(event.text),
+                "output",
+                texts,
+                width,
+                outcome=texts.say("tool.exit", code=event.exit_code),
+            ),
+        ]
+    return _wrapped(("good" if event.state == "passed" else "", text), width)
+
+
+def _wrapped(span: Span, width: int) -> list[Line]:
+    return wrap([span], width) if width else [[span]]
+
+
+def command_lines(event: CommandDone, texts: Catalog, width: int = 0) -> list[Line]:
+    """A command's reply, word-wrapped if a `width` is given; diffs are coloured, program output is not
+    wrapped."""
+    text = texts.of(event.text)
+    if not text:
+        return []
+    if isinstance(todos := event.data.get("todos"), list):
+        return todo_lines(todos, width)
+    if event.data.get("on_terminal") and "duration_ms" in event.data:  # which showed the output itself
+        return _status_line(event, texts)
+    if event.command.startswith("!"):
+        if has_colours(text):
+            return coloured_lines(text.rstrip("\n"), "" if event.ok else "note")
+        return [_command_line(event, line) for line in safe_output(text).rstrip("\n").split("\n")]
+    lines = safe(text).rstrip("\n").split("\n")
+    if event.command.startswith("/diff") and any(line.startswith("@@ ") for line in lines):
+        return diff_rows("\n".join(lines), width)
+    return [row for line in lines for row in _wrap_line(_command_line(event, line), width)]
+
+
+def _status_line(event: CommandDone, texts: Catalog) -> list[Line]:
+    code = event.data.get("exit_code", 0)
+    return [[("bad", texts.say("tool.exit", code=code))]] if code else []
+
+
+def _command_line(event: CommandDone, line: str) -> Line:
+    return [("" if event.ok else "note", line)] if line else []
+
+
+def _wrap_line(line: Line, width: int) -> list[Line]:
+    """Wrap with a hanging indent. A line with a word longer than a row (path, URL) is left to the terminal's
+    own wrapping, so that it can be copied in one piece."""
+    text = plain(line)
+    if not width or text_width(text) <= width:
+        return [line]
+    indent = len(text) - len(text.lstrip(" "))
+    margin: Line = [("", " " * min(indent + 2, width // 3))]
+    room = width - line_width(margin)
+    if any(word.isascii() and len(word) > room for word in text.split()):
+        return [line]
+    return wrap(line, width, rest=margin)
+
+
+def is_retry(event: Notice) -> bool:
+    return isinstance(event.text, Text) and event.text.key == "model.retry"
+
+
+def gave_up(event: Failed) -> bool:
+    return isinstance(event.text, Text) and event.text.key == "fault.gave_up"
+
+
+def retry_line(event: Notice, texts: Catalog, width: int) -> Line:
+    """A failed request that is sent again, as one row: how often, and why."""
+    values = event.text.values if isinstance(event.text, Text) else {}
+    reason = values.get("reason", "")
+    why = texts.of(reason) if isinstance(reason, Text) else str(reason)
+    key = texts.say("view.retry", n=values.get("attempt", 1))
+    head: Line = [("retry", f"↻ {key}"), ("dim", _BETWEEN)]
+    return clip([*head, ("dim", _whole_sentences(flat(why), width - line_width(head)))], width)
+
+
+def _whole_sentences(text: str, room: int) -> str:
+    """Those that fit, if any does: advice that breaks off helps nobody."""
+    ends = [found.end() for found in _SENTENCE_END.finditer(text)]
+    return next((text[:end] for end in reversed(ends) if text_width(text[:end]) <= room), text)
+
+
+def remark_lines(event: AnyEvent, texts: Catalog) -> list[Line]:
+    """Lines about the turn (errors, notices, jobs); none for events that are not shown."""
+    match event:
+        case Failed(text):
+            return [[("bad", line)] for line in safe(texts.of(text)).split("\n")]
+        case Notice(text, level, evidence=Evidence() as evidence):
+            from coder.protocol.evidence import outcome
+
+            style = "note" if level == "warning" else "dim"
+            return [[_EVIDENCE_MARKS[outcome(evidence)], (style, f" {flat(texts.of(text))}")]]
+        case Notice(text, level):
+            return [
+                [("note" if level == "warning" else "dim", line)] for line in safe(texts.of(text)).split("\n")
+            ]
+        case JobChanged(job_id, command, "ended", code):
+            style = "note" if code else "dim"
+            return [[(style, texts.say("job.ended", id=job_id, command=flat(command), code=code))]]
+        case ContentRestarted():
+            return [[("note", texts.say("view.restarted"))]]
+        case ChatCompressed(before, after, summary, forced=False):  # else the reply of /compact says it
+            key = "view.compressed" if summary else "view.shortened"
+            return [[("dim", texts.say(key, before=f"{before:,}", after=f"{after:,}"))]]
+        case LoopDetected(reason):
+            return [[("note", texts.say("view.loop", reason=flat(texts.of(reason))))]]
+        case Citation(text):
+            return [[("dim", texts.say("view.citation", text=flat(text)))]]
+        case InstantModeExecuted(_, _, warnings, leftover=leftover):
+            left = [texts.say("modes.leftover", text=leftover)] if leftover else []
+            return [
+                [("note", line)] for text in (*warnings, *left) for line in safe(texts.of(text)).split("\n")
+            ]
+    return []
