@@ -1,5 +1,24 @@
-"""The loop: dispatch, turn, step, tool calls, verify, guards, commands, undo.
+"""The loop: dispatch, turn, step, tool calls, verification, guards, commands, undo.
 
-Ops in, events out. Knows the protocols of the rooms above it; knows no wire and no terminal.
-Start reading at `turn.py`: the way of one turn, top to bottom.
+Ops in, events out. Start reading at `turn.py`: one turn, top to bottom. Modules that a turn may not need are
+reached as `engine.NAME`, which imports them at first use.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coder.base.lazy import submodules
+
+if TYPE_CHECKING:
+    from coder.engine import calls as calls
+    from coder.engine import compact as compact
+    from coder.engine import continuation as continuation
+    from coder.engine import hook_points as hook_points
+    from coder.engine import mcp_session as mcp_session
+    from coder.engine import plugins as plugins
+    from coder.engine import session_images as session_images
+    from coder.engine import subagent as subagent
+    from coder.engine import verify as verify
+
+__getattr__ = submodules(__name__)

@@ -8,7 +8,7 @@ from coder.engine.agent import Agent
 from coder.engine.complex_tasks import without_pastes
 from coder.engine.custom_modes import instant_prompt, set_modes
 from coder.engine.turn import run_turn
-from coder.engine.turn_state import NOTHING_ASKED, Words
+from coder.engine.turn_state import NOTHING_ASKED, TurnInput, Words
 from coder.history.sinks import valid_text
 from coder.protocol.entries import InstantMode
 from coder.protocol.events import InputDone
@@ -48,7 +48,9 @@ async def run_instant(
     given = " ".join(value.value for value in op.variables.values() if isinstance(value, SetValue))
     instant = InstantMode(mode_id=executed.mode_id, values=executed.values)
     words = Words(typed=given, said=given)
-    turn = await run_turn(agent.session, executed.rendered_prompt, asks, attached, words, instant, images)
+    turn = await run_turn(
+        agent.session, TurnInput(executed.rendered_prompt, asks, attached, words, instant, images)
+    )
     return InputDone(ok=turn.status == "ok", refused=turn.refused)
 
 
@@ -73,7 +75,9 @@ async def run_input(
             return await run_instant(agent, answer.op, answer.leftover, attached, images)
         if isinstance(answer, Prompt):
             words, instant = Words(answer.said, answer.said), answer.instant
-            turn = await run_turn(agent.session, answer.text, NOTHING_ASKED, attached, words, instant, images)
+            turn = await run_turn(
+                agent.session, TurnInput(answer.text, NOTHING_ASKED, attached, words, instant, images)
+            )
             return InputDone(ok=turn.status == "ok", refused=turn.refused)
         agent.emit(answer)
         if not (attached and answer.ok and "mode_id" in answer.data):
@@ -83,5 +87,5 @@ async def run_input(
         return InputDone()
     typed = without_pastes(text, [valid_text(piece).strip() for piece in pasted])
     words = Words(typed=typed, said=typed or text or attached)
-    turn = await run_turn(agent.session, text, attached=attached, words=words, sent=images)
+    turn = await run_turn(agent.session, TurnInput(text, attached=attached, words=words, images=images))
     return InputDone(ok=turn.status == "ok", refused=turn.refused)

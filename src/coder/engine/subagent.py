@@ -15,6 +15,7 @@ from coder.engine.isolation import undo_of
 from coder.engine.notes import environment_of, rules_note
 from coder.engine.session import Session
 from coder.engine.turn import run_turn
+from coder.engine.turn_state import TurnInput
 from coder.engine.verify.attempts import saw_changes, saw_edits
 from coder.history.log import now
 from coder.protocol import entries
@@ -77,7 +78,7 @@ async def run_subagent(
         return failed(f"there is no agent {kind!r}; there are {', '.join(PROMPTS)}")
     child = _child(parent, kind)
     try:
-        turn = await run_turn(child, objective)
+        turn = await run_turn(child, TurnInput(objective))
     finally:
         left = _hand_over_jobs(parent, child)
     parent.meter.usage = parent.meter.usage.plus(turn.usage)

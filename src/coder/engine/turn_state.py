@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
+from typing import NamedTuple
 
 import msgspec
 
 from coder.history.turn_so_far import Checks, TurnSoFar, given_answers
+from coder.protocol import entries
 from coder.protocol.entries import Asks as Asks
 from coder.protocol.events import TurnStatus
-from coder.protocol.messages import Usage
+from coder.protocol.messages import Image, Usage
 from coder.protocol.ops import Steer
 from coder.texts import Text
 from coder.tools.registry import built_in
@@ -27,6 +29,19 @@ class Words(msgspec.Struct, frozen=True):
 
     typed: str = ""
     said: str = ""
+
+
+class TurnInput(NamedTuple):
+    """A message and what belongs to it. `attached` is part of the message, but not of what the person said;
+    `words` are the person's, by default all of `text`. `instant`: the mode that `text` was rendered from.
+    """
+
+    text: str
+    asks: Asks = NOTHING_ASKED
+    attached: str = ""
+    words: Words | None = None
+    instant: entries.InstantMode | None = None
+    images: Sequence[Image] = ()
 
 
 class ImageState:

@@ -1,1 +1,12 @@
-"""Automatic verification: which check runs, what the person said, whose fault a failure is."""
+"""Verification: which check runs after edits, its attempts, and what answers claim."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coder.base.lazy import submodules
+
+if TYPE_CHECKING:
+    from coder.engine.verify import attempts as attempts
+
+__getattr__ = submodules(__name__)
