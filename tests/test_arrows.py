@@ -62,10 +62,11 @@ NOT_YET_APART = {
     ("engine.agent", "addons.ide.ide_client"),
     ("engine.commands.status", "addons.ide.ide_command"),
     ("engine.commands.table", "addons.ide.ide_command"),
+    ("engine.engine", "addons"),
     ("engine.engine", "addons.telemetry.spans"),
     ("engine.setup", "addons.ide.ide_client"),
     ("engine.setup", "addons.ide.ide_context"),
-    ("models.make", "addons.local.local_wire"),
+    ("models.make", "addons"),
     ("ui.terminal.first_run", "addons.local.fetch_model"),
     ("ui.terminal.first_run", "addons.local.local_command"),
     ("addons.batch.command", "cli.arguments"),
@@ -109,6 +110,8 @@ def imports(path: Path) -> Iterator[tuple[str, int]]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative imports hide the room they reach into"
             names = [node.module or ""]
+            if node.module == "coder":  # a package, whose modules are reached as its attributes
+                names = [f"coder.{alias.name}" for alias in node.names if not alias.name.startswith("_")]
         else:
             continue
         for name in names:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
+from coder import base
 from coder.texts import CoderError
 
 MAX_HEADER = 65_536  # characters
@@ -65,9 +66,8 @@ def read_header(header: str) -> dict[str, Node]:
     simple = read_simply(header)
     if simple is not None:
         return simple
-    from coder.base.frontmatter_yaml import read_with_yaml
 
-    return read_with_yaml(header)
+    return base.frontmatter_yaml.read_with_yaml(header)
 
 
 def read_simply(header: str) -> dict[str, Node] | None:

@@ -8,6 +8,7 @@ import sys
 from coder.cli.arguments import Parser, add_directory_options
 from coder.cli.start import texts_for, working_directory
 from coder.config.schema import OPERATING_MODES, PRESETS
+from coder.ui import acp
 from coder.ui.streams import show
 
 
@@ -17,12 +18,10 @@ def run(arguments: list[str]) -> int:
     import asyncio
     import gc
 
-    from coder.ui.acp.acp_server import Chosen, serve
-
     gc.freeze()
     gc.enable()
     config, log_dir = chosen.config, chosen.log_dir
-    settled = Chosen(
+    settled = acp.acp_server.Chosen(
         environ=dict(os.environ),
         mode=chosen.mode,
         preset=chosen.permissions,
@@ -34,7 +33,7 @@ def run(arguments: list[str]) -> int:
     os.chdir(directory)
     if sys.stdin.isatty():
         show(texts_for(arguments).say("acp.terminal"), sys.stderr)
-    return asyncio.run(serve(settled))
+    return asyncio.run(acp.acp_server.serve(settled))
 
 
 def _parser(arguments: list[str]) -> Parser:

@@ -7,6 +7,7 @@ import os
 import stat
 from typing import TYPE_CHECKING, Final
 
+from coder import base
 from coder.base.files import write_atomically
 from coder.base.safe_open import parent_of
 from coder.base.text import shown
@@ -29,9 +30,8 @@ def read_bounded(path: Path, label: str, bound: Path | None = None) -> bytes | N
             descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         else:
             path.stat()  # what is not there is no fault, wherever a link leads
-            from coder.base.safe_open import open_beneath
 
-            descriptor = open_beneath(path, bound)
+            descriptor = base.safe_open.open_beneath(path, bound)
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:

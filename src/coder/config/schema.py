@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, get_args
 import msgspec
 from msgspec import Meta
 
+from coder import config
 from coder.texts import LANGUAGES
 
 Dialect = Literal["auto", "native", "react-xml", "guided"]
@@ -201,9 +202,8 @@ def price_of(prices: Mapping[str, Price], model: str, base_url: str, prompt: int
     fitting = [name for name in prices if model.startswith(name)]
     if fitting:
         return prices[max(fitting, key=len)]
-    from coder.config.prices import list_price
 
-    listed = list_price(base_url, model)
+    listed = config.prices.list_price(base_url, model)
     return listed.at(prompt) if listed is not None else None
 
 

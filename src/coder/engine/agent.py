@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
+from coder import engine
 from coder.config.models import tokenizer_of, window_for
 from coder.config.schema import Config, OperatingMode, Preset, SandboxBackend
 from coder.context.conversation import TokenCounter
 from coder.context.memory import Memory
 from coder.extend.skills import Skills
+from coder.history import search
 from coder.history.sinks import HistorySink
 from coder.history.store import SessionStore
 from coder.models.make import OtherProviders
@@ -34,7 +36,6 @@ if TYPE_CHECKING:
     from coder.engine.setup import Plugin
     from coder.extend.hooks import Hooks
     from coder.extend.mcp.servers import Servers
-    from coder.history.search.projects import Project
     from coder.models.make import OtherProviders, ProviderChoice
     from coder.policy.sandbox.backends import SandboxLevel
 
@@ -90,10 +91,8 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         self.secrets[:] = sorted({*self.secrets, *found}, key=len, reverse=True)
 
     @property
-    def project(self) -> Project:
-        from coder.history.search.projects import Project
-
-        return Project(str(self.workspace.root), str(self.store.history))
+    def project(self) -> search.projects.Project:
+        return search.projects.Project(str(self.workspace.root), str(self.store.history))
 
 
 # Hands over the person's terminal until the block ends: descriptors of its keys and its screen, and a
@@ -134,9 +133,7 @@ class SandboxProbe:
     async def find(self) -> SandboxLevel:
         async with self._finding:  # several may want it at once, and it is said once
             if self.level is None:
-                from coder.engine.isolation import found_sandbox
-
-                self.level = await found_sandbox(self._place, self._emit, self._backend)
+                self.level = await engine.isolation.found_sandbox(self._place, self._emit, self._backend)
         return self.level
 
     async def tell_if_none(self) -> None:

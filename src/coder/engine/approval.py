@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
+from coder import engine, tools
 from coder.base.process.git import read_only_environment
 from coder.base.text import one_line, quoted_name
 from coder.config import ConfigError
 from coder.config.schema import OperatingMode, Preset
 from coder.engine.session import Session
 from coder.engine.verify.choice import refused
+from coder.extend import mcp
+from coder.policy import sandbox
 from coder.policy.decide import decide, preset_table
 from coder.policy.programs.effects import base_name
 from coder.policy.shell.verdict import PolicyDecision, Segment, ShellVerdict
@@ -32,8 +35,7 @@ from coder.tools.text.hunks import diff_of, hunks_of, renumbered
 from coder.tools.tool import Approved, Preview, Tool, ToolResult, Unapproved, denied, failed, is_mcp
 
 if TYPE_CHECKING:
-    from coder.extend.mcp.mcp_tools import McpTool
-    from coder.policy.sandbox.grants import Seen
+    pass
 
 
 _SETTING = frozenset(
@@ -173,21 +175,21 @@ def _unreachable(session: Session, line: str) -> ToolResult | None:
         or agent.config.sandbox.mode == "off"
     ):
         return None
-    from coder.policy.sandbox.grants import why_not
 
     place, mounts = agent.place, level.backend == "bwrap"
     state = state_directory(place.home) if mounts else None
-    reason = why_not(verdict, str(agent.root), str(place.home), place.environment, mounts=mounts, state=state)
+    reason = sandbox.grants.why_not(
+        verdict, str(agent.root), str(place.home), place.environment, mounts=mounts, state=state
+    )
     return failed(f"{reason} {LEAVE}", reason) if reason is not None else None
 
 
-def _seen(verdict: ShellVerdict | None) -> Seen | None:
+def _seen(verdict: ShellVerdict | None) -> sandbox.grants.Seen | None:
     """What the line's paths outside the workspace lead to now."""
     if verdict is None or not verdict.outside:
         return None
-    from coder.policy.sandbox.grants import Seen
 
-    return Seen(verdict.outside)
+    return sandbox.grants.Seen(verdict.outside)
 
 
 def _may_verify(session: Session, line: str) -> bool:
@@ -199,12 +201,11 @@ def _may_verify(session: Session, line: str) -> bool:
     return turn is None or not refused(turn.words.said or turn.text)
 
 
-def _remote(tool: Tool) -> McpTool | None:
+def _remote(tool: Tool) -> mcp.mcp_tools.McpTool | None:
     if not is_mcp(tool.spec.name):
         return None
-    from coder.extend.mcp.mcp_tools import McpTool
 
-    return tool if isinstance(tool, McpTool) else None
+    return tool if isinstance(tool, mcp.mcp_tools.McpTool) else None
 
 
 def known_read_only(session: Session, line: str) -> bool:
@@ -315,9 +316,8 @@ def _steering(tool: Tool, preview: Preview, session: Session) -> Text | None:
     """Why this change is always asked about, if it is. Memory has its own row in the presets."""
     if not preview.changes or not tool.edits_files():
         return None
-    from coder.tools.changes import steering_reason
 
-    return steering_reason(preview.changes, session.context)
+    return tools.changes.steering_reason(preview.changes, session.context)
 
 
 async def ask_to_go_on(session: Session, question: Sequence[Text], *, can_always: bool = True) -> str:
@@ -390,9 +390,9 @@ async def _reply(
     future: asyncio.Future[ApprovalReply] = asyncio.get_running_loop().create_future()
     agent.approvals[approval_id] = future
     if agent.hooks is not None:
-        from coder.engine.hook_points import notify
-
-        notify(session, f"coder waits for an answer: {call.name} {one_line(str(subject), 200)}".strip())
+        engine.hook_points.notify(
+            session, f"coder waits for an answer: {call.name} {one_line(str(subject), 200)}".strip()
+        )
     agent.emit(
         ApprovalRequested(
             approval_id=approval_id,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from coder import engine
 from coder.base.text import one_line
 from coder.engine.approval import advice, ask_person, decide_call, known_read_only, require_same_line
 from coder.engine.engine import kept_for_report
@@ -22,6 +23,7 @@ from coder.engine.isolation import run_command, run_server_tool, start_isolated
 from coder.engine.session import Session
 from coder.engine.turn_state import Turn
 from coder.engine.verify.attempts import saw_command, saw_edits
+from coder.extend import mcp
 from coder.history.sinks import HistoryError
 from coder.history.turn_so_far import edits_of
 from coder.models.model import CallReady
@@ -156,11 +158,9 @@ def _meant(session: Session, name: str, arguments: Any) -> tuple[Tool, dict[str,
     agent = session.agent
     tool = agent.tools.get(name)
     if tool is not None and name == MCP_CALL:
-        from coder.extend.mcp.deferred import CallTool, meant
-
         try:
-            if isinstance(tool, CallTool):
-                return meant(arguments, agent.tools)
+            if isinstance(tool, mcp.deferred.CallTool):
+                return mcp.deferred.meant(arguments, agent.tools)
         except BadArguments as error:
             raise _NotUnderstood(str(error)) from error
     with contextlib.suppress(BadArguments):
@@ -250,10 +250,8 @@ async def _judge_and_execute(session: Session, turn: Turn, job: _Job, tool: Tool
     finally:
         session.context.approved = None
     if ran and hooked is not None:
-        from coder.engine.hook_points import after_call
-
         with turn.busy(Text("stopped.hook")):
-            job.result = await after_call(
+            job.result = await engine.hook_points.after_call(
                 session, turn, job.call.name, job.call.id, job.args, hooked.told(job.result)
             )
 
@@ -316,10 +314,8 @@ async def _asked(
 
 async def _ask_hooks(session: Session, turn: Turn, job: _Job) -> CallAnswer:
     """May refuse the call, or change its arguments: those are judged like any others."""
-    from coder.engine.hook_points import before_call
-
     with turn.busy(Text("stopped.hook")):
-        answer = await before_call(session, turn, job.call.name, job.call.id, job.args)
+        answer = await engine.hook_points.before_call(session, turn, job.call.name, job.call.id, job.args)
     if answer.refusal is not None:
         said = Text("hooks.refused", reason=one_line(answer.refusal, 120))
         job.result = denied(f"a hook refused this call: {answer.refusal}", summary=said)

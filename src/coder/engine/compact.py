@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from coder import engine
 from coder.base.files import make_private, write_atomically
 from coder.context.compaction import (
     INSTRUCTION,
@@ -92,9 +93,8 @@ async def compact(
     if sum(sizes[head_length(conversation.messages) : at]) <= least:
         return None  # not worth a request, and no reason never to try again
     if session.agent.hooks is not None and not too_long:
-        from coder.engine.hook_points import before_compaction
-
-        if blocked := await before_compaction(session, forced=forced):
+        blocked = await engine.hook_points.before_compaction(session, forced=forced)
+        if blocked:
             return Text("compact.unchanged", reason=blocked)
     attempt = _Attempt(session, at, sizes, around, forced=forced, during_turn=turn is not None)
     summary: str | Text = Text("compact.inflated_before")

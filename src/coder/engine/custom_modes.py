@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from coder import engine
 from coder.config.trust import TrustStore
 from coder.context.prompt import project_instructions
 from coder.engine.agent import Agent
@@ -212,7 +213,6 @@ async def project_mode_commands(session: Session) -> dict[str, Any]:
 
 async def _run_for_mode(session: Session, mode: ModeDefinition, command: str) -> Ran:
     """The command is from a file, not from the person: requires trust, then the ordinary policy."""
-    from coder.engine.approval import ask_person, decide_call, known_read_only
     from coder.extend.modes.render import Ran, Refused
 
     agent = session.agent
@@ -220,24 +220,23 @@ async def _run_for_mode(session: Session, mode: ModeDefinition, command: str) ->
         await _trusted(session, mode, command)
     tool = agent.tools["bash"]
     args: Mapping[str, Any] = {"command": command, "timeout_ms": _COMMAND_TIMEOUT_MS}
-    decided = decide_call(session, tool, args)
+    decided = engine.approval.decide_call(session, tool, args)
     if decided.decision == "deny":
         raise Refused(JoinedText(decided.told, " "))
     if decided.decision == "ask":
-        refusal = await ask_person(session, tool_call("", "bash", "{}"), tool, args, decided)
+        refusal = await engine.approval.ask_person(session, tool_call("", "bash", "{}"), tool, args, decided)
         if refusal is not None:
             raise Refused(refusal.said)
-    from coder.engine.isolation import run_command
 
     # Whatever it does to files is taken back with the turn that follows on it.
     session.undo.begin_turn(session.log.turn + 1)
     asked = decided.decision == "ask"
-    result = await run_command(
+    result = await engine.isolation.run_command(
         session,
         tool,
         args,
         lambda _text: None,
-        read_only=not asked and known_read_only(session, command),
+        read_only=not asked and engine.approval.known_read_only(session, command),
     )
     session.context.approved = None
     if result.ok:
@@ -253,7 +252,6 @@ async def _run_for_mode(session: Session, mode: ModeDefinition, command: str) ->
 
 
 async def _trusted(session: Session, mode: ModeDefinition, command: str) -> None:
-    from coder.engine.approval import ask_to_go_on
     from coder.extend.modes.render import Refused
 
     agent = session.agent
@@ -267,7 +265,7 @@ async def _trusted(session: Session, mode: ModeDefinition, command: str) -> None
         if status == "changed":
             changes = store.difference(agent.root, relevant, whole=True).phrases()
             asked = [Text("trust.changed_question", directory=agent.root), *changes, *asked]
-        answer = await ask_to_go_on(session, asked)
+        answer = await engine.approval.ask_to_go_on(session, asked)
         if answer == "always":
             # This question was about modes: it lets no setting of the project in.
             store.trust_also(agent.root, relevant)

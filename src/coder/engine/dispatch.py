@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from coder import engine
+from coder.engine import commands
 from coder.engine.agent import Agent
 from coder.engine.complex_tasks import without_pastes
 from coder.engine.custom_modes import instant_prompt, set_modes
@@ -41,9 +43,7 @@ async def run_instant(
     person said of it are the values that they gave."""
     executed, asks = await instant_prompt(agent.session, op, leftover)
     if executed.errors:
-        from coder.engine.commands.mode_commands import refusal
-
-        agent.emit(refusal(op, executed))
+        agent.emit(commands.mode_commands.refusal(op, executed))
         return InputDone(ok=False)
     given = " ".join(value.value for value in op.variables.values() if isinstance(value, SetValue))
     instant = InstantMode(mode_id=executed.mode_id, values=executed.values)
@@ -61,19 +61,14 @@ async def run_input(
     # Lone surrogates would fail in the HTTP client and the tokenizer.
     text, attached = valid_text(text).strip(), valid_text(attached).strip()
     if text.startswith("!"):
-        from coder.engine.bang import run_bang_command
-
-        done = await run_bang_command(agent.session, text, text[1:].strip())
+        done = await engine.bang.run_bang_command(agent.session, text, text[1:].strip())
         agent.emit(done)
         return InputDone(ok=done.ok)
     if text.startswith("/") and "/" not in text.split(maxsplit=1)[0][1:]:  # `/home/me/x` is a path
-        from coder.engine.commands.mode_commands import InstantLine, Prompt
-        from coder.engine.commands.table import run_slash_command
-
-        answer = await run_slash_command(agent, text)
-        if isinstance(answer, InstantLine):
+        answer = await commands.table.run_slash_command(agent, text)
+        if isinstance(answer, commands.mode_commands.InstantLine):
             return await run_instant(agent, answer.op, answer.leftover, attached, images)
-        if isinstance(answer, Prompt):
+        if isinstance(answer, commands.mode_commands.Prompt):
             words, instant = Words(answer.said, answer.said), answer.instant
             turn = await run_turn(
                 agent.session, TurnInput(answer.text, NOTHING_ASKED, attached, words, instant, images)

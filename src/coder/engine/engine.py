@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from coder import engine
+from coder.addons import telemetry
 from coder.base.files import make_private, write_atomically
 from coder.config.schema import OperatingMode
+from coder.engine import commands
 from coder.engine.agent import Agent, LentTerminal
 from coder.engine.custom_modes import begin_modes, enable_modes, list_modes
 from coder.engine.dispatch import Work, run_op
@@ -70,14 +73,13 @@ class Engine:
         environ = self.agent.place.environment
         if not any(environ.get(name) for name in _OTEL):
             return
-        from coder.addons.telemetry.spans import Telemetry, TracedModel, endpoint_of, telemetry_for
 
-        if not endpoint_of(environ):
+        if not telemetry.spans.endpoint_of(environ):
             return
-        found = telemetry_for(environ)
-        if isinstance(found, Telemetry):
+        found = telemetry.spans.telemetry_for(environ)
+        if isinstance(found, telemetry.spans.Telemetry):
             self._telemetry, agent = found, self.agent
-            agent.model = TracedModel(agent.model, found, agent)
+            agent.model = telemetry.spans.TracedModel(agent.model, found, agent)
         else:
             self.agent.emit(Notice(found, "warning"))
 
@@ -85,17 +87,13 @@ class Engine:
         """Open or resume a session and start processing inputs. Raises `HistoryError`."""
         self._trace()
         if resume:
-            from coder.engine.resume import resume_session
-
-            self.agent.session = resume_session(self.agent, resume)
+            self.agent.session = engine.resume.resume_session(self.agent, resume)
         else:
             self.agent.session = Session.new(self.agent)
         if self.agent.ide is not None:
             self.agent.ide.start()
         if self.agent.mcp is not None:
-            from coder.engine.mcp_session import start_servers
-
-            start_servers(self.agent)
+            engine.mcp_session.start_servers(self.agent)
         self._worker = asyncio.create_task(self._work())
         if self.agent.front.kind == "interactive" and self.agent.config.sandbox.mode != "off":
             self._run_beside(self.agent.sandbox.tell_if_none())
@@ -141,15 +139,13 @@ class Engine:
             self.agent.emit(Steered(op.text, heard=False))
 
     async def _answer(self, text: str) -> None:
-        from coder.engine.commands.table import is_read_only, run_slash_command
-
-        if not is_read_only(text):
+        if not commands.table.is_read_only(text):
             self.agent.emit(CommandDone(text, Text("command.waits", name=text), ok=False))
             self.agent.emit(InputDone(ok=False, op="query", refused=True))
             return
         ok = True
         try:
-            answer = await run_slash_command(self.agent, text)
+            answer = await commands.table.run_slash_command(self.agent, text)
             assert isinstance(answer, CommandDone)
             self.agent.emit(answer)
             ok = answer.ok
@@ -170,11 +166,9 @@ class Engine:
 
     async def _follow_mode(self) -> None:
         """Start or stop servers once the turn is over, so that no running call is interrupted."""
-        from coder.engine.mcp_session import follow_mode
-
         if self._running is not None:
             await asyncio.wait({self._running})
-        await follow_mode(self.agent)
+        await engine.mcp_session.follow_mode(self.agent)
 
     def _run_beside(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -226,9 +220,7 @@ class Engine:
                 leaving.callback(lambda: agent.session.log.close_shared())
                 leaving.callback(self._end_session)  # also where the event loop ends under us
                 if agent.hooks is not None:
-                    from coder.engine.hook_points import finish
-
-                    leaving.push_async_callback(finish)
+                    leaving.push_async_callback(engine.hook_points.finish)
                 await self._take_inputs()
                 await asyncio.gather(*self._beside)
         except Exception as error:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from coder.base import process
 from coder.base.files import make_private, write_atomically
 from coder.context.conversation import message_bytes, message_tokens
 from coder.engine.session import Session
@@ -72,9 +73,7 @@ def fitted(session: Session, result: ToolResult, waiting: int) -> ToolResult:
 
 
 def _ends(text: str, half: int, kept: str) -> str:
-    from coder.base.process.output import both_ends
-
-    head, tail = both_ends(text, half)
+    head, tail = process.output.both_ends(text, half)
     left_out = len(text) - len(head) - len(tail)
     return (
         f"{head}\n[… {left_out} characters left out: the context window has no room for them{kept} …]\n{tail}"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+from coder import engine
 from coder.engine.session import Session
 from coder.engine.turn_state import Turn
 from coder.protocol import entries
@@ -57,10 +58,10 @@ async def loop(session: Session, turn: Turn) -> Stop | None:
         session.history.add_note(LOOP_NOTE.format(finding=finding), "loop")
         return None
     if agent.can_ask:
-        from coder.engine.approval import ask_to_go_on
-
         with turn.busy(Text("stopped.question")):
-            answer = await ask_to_go_on(session, [Text("guard.loop_question", finding=finding)])
+            answer = await engine.approval.ask_to_go_on(
+                session, [Text("guard.loop_question", finding=finding)]
+            )
         if answer != "no":
             turn.loops.strikes = 0
             if answer == "always":

@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from coder import engine
 from coder.base.files import write_atomically
 from coder.base.process.programs import PROGRAMS, path_with_ripgrep
 from coder.engine.agent import Place
 from coder.engine.approval import LEAVE, environment_for, leaves_sandbox, sets_git, verdict_on
 from coder.engine.session import Session
 from coder.engine.verify.attempts import saw_shell_changes
+from coder.extend import mcp
 from coder.history.undo.shell_changes import ShellChanges, ShellUndo
 from coder.policy.check_lines import checks_in, failing_parts, found_nothing, in_last_pipeline
 from coder.policy.check_programs import OFFLINE
@@ -139,9 +141,8 @@ async def _door(
     """By which a command reaches the hosts that it may, where the network is limited to a list."""
     if sandbox is None or sandbox.plan or isinstance(session.agent.config.sandbox.network, bool):
         return None
-    from coder.engine.network import door_for
 
-    return await door_for(session, sandbox.level, line, call_id, check=check)
+    return await engine.network.door_for(session, sandbox.level, line, call_id, check=check)
 
 
 async def _closed(door: Door | None) -> None:
@@ -353,10 +354,8 @@ async def run_server_tool(
     session: Session, tool: Tool, args: Mapping[str, Any], on_output: Printed
 ) -> ToolResult:
     """Run a tool of an MCP server. One that we started is sandboxed and covered by `/undo`."""
-    from coder.extend.mcp.mcp_tools import McpTool
-
     run = partial(tool.run, args, session.context, on_output)
-    if not (isinstance(tool, McpTool) and tool.covered):
+    if not (isinstance(tool, mcp.mcp_tools.McpTool) and tool.covered):
         return await run()
     sandbox = await _sandbox(session)
     label = f"{tool.spec.name} {tool.argument(args)}"

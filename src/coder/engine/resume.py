@@ -7,6 +7,7 @@ import contextlib
 from msgspec import UnsetType
 from msgspec.structs import replace
 
+from coder import tools
 from coder.base.safe_open import status_of
 from coder.base.text import shown
 from coder.config.schema import EFFORTS
@@ -85,11 +86,9 @@ def _words_of(message: Message) -> Message:
     """Drop invalid images: providers refuse the whole request for one."""
     images: list[Image] = []
     if message.images:
-        from coder.tools.images import Unusable, decoded
-
         for image in message.images:
-            with contextlib.suppress(Unusable):
-                images.append(decoded(image.data, image.name))
+            with contextlib.suppress(tools.images.Unusable):
+                images.append(tools.images.decoded(image.data, image.name))
     return replace(message, opaque=None, images=images)
 
 

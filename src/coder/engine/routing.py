@@ -8,6 +8,7 @@ from typing import Literal
 
 import msgspec
 
+from coder import engine
 from coder.config.models import sees_images, window_for
 from coder.engine.complex_tasks import is_complex
 from coder.engine.session import Session
@@ -98,15 +99,15 @@ def rule(text: str) -> Tier | None:
 
 async def _classified(session: Session, turn: Turn, model: str) -> Tier:
     """Ask the fast model to classify; the strong one is the fallback."""
-    from coder.engine.side_request import one_of, side_request
-
     if not model:
         return "strong"
     try:
-        answer = await side_request(session, turn, model, _CLASSIFY, turn.text[:_CLASSIFIED])
+        answer = await engine.side_request.side_request(
+            session, turn, model, _CLASSIFY, turn.text[:_CLASSIFIED]
+        )
     except ModelError:
         return "strong"
-    return "fast" if one_of(answer, "SIMPLE", "COMPLEX") == "SIMPLE" else "strong"
+    return "fast" if engine.side_request.one_of(answer, "SIMPLE", "COMPLEX") == "SIMPLE" else "strong"
 
 
 def fall_back(session: Session, turn: Turn, error: ModelError) -> bool:

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from coder import engine
 from coder.base.files import digest
 from coder.context.action_log import ActionLog
 from coder.context.conversation import Conversation, TokenCounter
@@ -29,6 +30,8 @@ from coder.engine.session_parts import (
     SessionUndo,
 )
 from coder.engine.turn_state import ImageState, Turn
+from coder.extend import modes
+from coder.history import search
 from coder.history.log import SessionLog, now
 from coder.history.signature import sealed
 from coder.history.sinks import HistorySink, JsonlHistorySink
@@ -133,9 +136,7 @@ class Session:
         session.conversation.append(Message(role="system", content=prompt))
         base = read_instructions(agent.root, agent.place.home)
         if base.text:
-            from coder.extend.modes.render import user_instructions
-
-            session.history.instruct(user_instructions(base.text, ""))
+            session.history.instruct(modes.render.user_instructions(base.text, ""))
         session.announce(resumed=False)
         if agent.front.kind == "interactive":  # somebody reads how full the context is, from the start
             session.show_state()
@@ -145,10 +146,10 @@ class Session:
 
     def system_prompt(self) -> str:
         """For a session that starts now."""
-        from coder.engine.notes import environment_of
-
         agent = self.agent
-        environment, memory = map(self.redactor.redact, (environment_of(agent), agent.memory.text()))
+        environment, memory = map(
+            self.redactor.redact, (engine.notes.environment_of(agent), agent.memory.text())
+        )
         if agent.few_tools:
             return system_prompt(environment, "", memory, role=SHORT_ROLE)
         return system_prompt(environment, agent.skills.index(), memory)
@@ -215,14 +216,12 @@ class Session:
         home, project = self.agent.place.home, self.agent.place.project
         if self.agent.front.kind == "once":
             # The index costs 10 ms, which a script waits for: the next search does it.
-            from coder.history.search.projects import remember_project
 
             with contextlib.suppress(OSError):
-                remember_project(home, project)
+                search.projects.remember_project(home, project)
             return
-        from coder.history.search.index import session_ended
 
-        session_ended(home, project, self.id)
+        search.index.session_ended(home, project, self.id)
 
     def _recorded(self, event: HistoryEvent) -> None:
         self.action_log.take(event)

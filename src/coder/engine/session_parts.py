@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from msgspec.structs import replace
 
+from coder import engine
 from coder.context.conversation import Conversation
 from coder.engine.agent import Agent
 from coder.engine.budget import Budget
 from coder.engine.redactor import SessionSecrets
 from coder.engine.turn_state import Asks
+from coder.history import undo
 from coder.history.log import SessionLog
 from coder.history.sinks import HistoryError
 from coder.history.turn_so_far import TurnSoFar
@@ -127,9 +129,8 @@ class History:
     def _record_images(self, images: Sequence[Image]) -> list[str]:
         if not images:
             return []
-        from coder.engine.session_images import record
 
-        return record(self, images, self._redactor.redact)
+        return engine.session_images.record(self, images, self._redactor.redact)
 
 
 class Meter:
@@ -228,11 +229,9 @@ class SessionUndo:
         self.shell: ShellUndo | None = None
 
     @property
-    def journal(self) -> UndoJournal:
+    def journal(self) -> undo.journal.UndoJournal:
         if self._journal is None:
-            from coder.history.undo.journal import UndoJournal
-
-            self._journal = UndoJournal(self._directory)
+            self._journal = undo.journal.UndoJournal(self._directory)
             self._journal.begin_turn(self._turn)
         return self._journal
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from coder import engine, extend
 from coder.base.process.own_process import keep_secret
 from coder.config import ConfigError
 from coder.config.allowlist import Allowlist
@@ -33,6 +34,7 @@ from coder.config.providers import (
 from coder.config.schema import OPERATING_MODES, Config, Dialect, McpSection, McpServer, OperatingMode
 from coder.config.trust import TrustStore, load_with_trust
 from coder.context.memory import Memory
+from coder.engine import commands
 from coder.engine.agent import (
     Agent,
     Capabilities,
@@ -208,9 +210,8 @@ def _model_of(provider: Provider, settings: Settings, config: Config, options: O
 def _of_package(provider: Provider, timeout_ms: int = 120_000) -> PackageModel | None:
     if not provider.factory:
         return None
-    from coder.engine.plugins import provider_model
 
-    return provider_model(provider, timeout_ms)
+    return engine.plugins.provider_model(provider, timeout_ms)
 
 
 def model_in(provider: Provider, settings: Settings, options: Options, dialect: Dialect) -> ChatModel:
@@ -262,18 +263,14 @@ def _connections(
     root = place.workspace.root
     git_state, ide, mcp, hooks, providers = None, None, None, None, None
     if any((directory / ".git").exists() for directory in (root, *root.parents)):
-        from coder.engine.git_state import GitState
-
-        git_state = GitState(root, place.environment)
+        git_state = engine.git_state.GitState(root, place.environment)
     if config.ide.enabled:
         from coder.addons.ide.ide_client import IdeClient
         from coder.addons.ide.ide_context import IdeContext
 
         ide = IdeClient(IdeContext(root), root, options.environ)
     if config.mcp.servers:
-        from coder.engine.mcp_session import make_servers
-
-        mcp = make_servers(
+        mcp = engine.mcp_session.make_servers(
             config,
             root,
             place.home,
@@ -284,9 +281,7 @@ def _connections(
             keep_secret=place.keep_secret,
         )
     if any(source.settings.get("hooks") for source in settings.loaded.sources):
-        from coder.extend.hooks import hooks_in
-
-        hooks = hooks_in(settings.loaded.sources, trusted=settings.trusted)
+        hooks = extend.hooks.hooks_in(settings.loaded.sources, trusted=settings.trusted)
     if chooses:
         make = partial(_model_of, settings=settings, config=config, options=options)
         providers = (provider, config, options.environ, make)
@@ -295,8 +290,6 @@ def _connections(
 
 async def try_servers(options: Options, settings: Settings, only: str = "") -> TriedServers:
     """Connection test of every MCP server, without a provider. `only`: just this one, even if disabled."""
-    from coder.engine.mcp_session import level_when_asked, make_servers, tried
-
     try:
         provider = resolve_provider(settings.loaded.config, options.environ)
     except ConfigError:  # none is needed here; where there is one, its key is kept back as in a session
@@ -305,28 +298,27 @@ async def try_servers(options: Options, settings: Settings, only: str = "") -> T
     if only:
         wanted = msgspec.structs.replace(config.mcp.servers[only], disabled=False)
         config = msgspec.structs.replace(config, mcp=McpSection({only: wanted}))
-    servers = make_servers(
+    servers = engine.mcp_session.make_servers(
         config,
         options.cwd.resolve(),
         settings.home,
         environment=closed_environment(options.environ, provider),
         variables=expandable_env(options.environ, provider),
         own_keys=provider_keys(options.environ, provider),
-        level=level_when_asked(settings.home, options.environ.get("PATH"), options.cwd),
+        level=engine.mcp_session.level_when_asked(settings.home, options.environ.get("PATH"), options.cwd),
     )
-    return await tried(servers)
+    return await engine.mcp_session.tried(servers)
 
 
 async def log_in(options: Options, settings: Settings, name: str, show: Callable[[str], None] | None) -> None:
     """Log in at an MCP server (`show` gets the address for the browser), or out where that is None. Raises
     `McpError` and `OSError`."""
-    from coder.engine.mcp_session import login
     from coder.extend.mcp.endpoint import Surroundings
 
     none = Provider("", "", settings.loaded.config.provider.api_key)
     keys, variables = provider_keys(options.environ, none), expandable_env(options.environ, none)
     around = Surroundings(options.cwd, {}, variables, keys, settings.home)
-    await login(name, settings.loaded.config.mcp.servers[name], around, show)
+    await engine.mcp_session.login(name, settings.loaded.config.mcp.servers[name], around, show)
 
 
 def _tell_of_settings(agent: Agent, settings: Settings) -> None:
@@ -399,29 +391,24 @@ def provider_of(options: Options, settings: Settings) -> Provider:
         raise
     if not plugin_of(provider.base_url):
         return provider
-    from coder.engine.plugins import with_factory
 
-    return with_factory(provider, options.cwd)
+    return engine.plugins.with_factory(provider, options.cwd)
 
 
 def installed_plugins(options: Options) -> Iterator[tuple[str, AnyText | None]]:
-    from coder.engine.plugins import tried
-
-    return tried(installed(options.cwd))
+    return engine.plugins.tried(installed(options.cwd))
 
 
 def is_read_only_command(text: str) -> bool:
     """Whether a line may be a `Query`."""
-    from coder.engine.commands.table import is_read_only
-
-    return is_read_only(text)
+    return commands.table.is_read_only(text)
 
 
 def built_in_commands(*, prompts: bool = True) -> dict[str, str]:
     """Slash commands with their arguments. `prompts`: also those that a custom mode of that name replaces."""
-    from coder.engine.commands.table import COMMANDS
-
-    return {one.name: one.arguments for one in COMMANDS.values() if prompts or one.prompt is None}
+    return {
+        one.name: one.arguments for one in commands.table.COMMANDS.values() if prompts or one.prompt is None
+    }
 
 
 PLUGIN_GROUPS = ("coder.tools", "coder.commands", "coder.providers")

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
 
+from coder import engine
 from coder.engine.routing import fall_back
 from coder.engine.session import Session
 from coder.engine.turn_state import Turn
+from coder.models import salvage
 from coder.models.model import (
     FILTERED,
     Adapted,
@@ -40,10 +42,10 @@ from coder.protocol.events import (
 )
 from coder.protocol.messages import NOT_ASKED, LocalTokens, Message, Opaque, Tokens, Usage
 from coder.texts import Text
+from coder.tools import calls
 
 if TYPE_CHECKING:
     from coder.engine.call_progress import CallProgress
-    from coder.engine.join_answers import Joiner
     from coder.models.salvage.hold import CallSalvager
 
 
@@ -124,17 +126,15 @@ async def ask_model(session: Session, turn: Turn) -> Answer:
 def _images_refused(session: Session, turn: Turn, error: ModelError) -> bool:
     if not session.conversation.has_images:
         return False
-    from coder.engine.session_images import refused
 
-    return refused(session, turn, error)
+    return engine.session_images.refused(session, turn, error)
 
 
 def _messages(session: Session, turn: Turn) -> Sequence[Message]:
     if not session.conversation.has_images:
         return session.conversation.messages
-    from coder.engine.session_images import messages_for
 
-    return messages_for(session, turn)
+    return engine.session_images.messages_for(session, turn)
 
 
 def _counted(session: Session, turn: Turn, answer: Answer, *, exact: bool = True) -> entries.Assistant:
@@ -185,35 +185,30 @@ async def _stream(session: Session, turn: Turn, answer: Answer) -> None:
         _show(session, answer, answer.joiner.finish() if answer.joiner else "")
 
 
-def _reading(session: Session, request: ModelRequest, turn: Turn) -> CallSalvager:
+def _reading(session: Session, request: ModelRequest, turn: Turn) -> salvage.hold.CallSalvager:
     """Imported lazily, while the model thinks."""
-    from coder.models.salvage.hold import CallSalvager
-
-    return CallSalvager(
+    return salvage.hold.CallSalvager(
         request.tools, partial(is_plain, session), request.task, read=request.messages, typed=request.typed
     )
 
 
 def is_plain(session: Session, name: str, arguments: Mapping[str, Any] | None) -> bool:
     """Whether a call in the text is valid; by its name alone where arguments are still missing."""
-    from coder.tools.calls.resolve import AmbiguousCall, names_a_tool, resolve_call
-
     tools = session.agent.tools
     if arguments is None:
-        return names_a_tool(name, tools)
+        return calls.resolve.names_a_tool(name, tools)
     try:
-        resolve_call(name, dict(arguments), tools, session.agent.root)
-    except AmbiguousCall:
+        calls.resolve.resolve_call(name, dict(arguments), tools, session.agent.root)
+    except calls.resolve.AmbiguousCall:
         return False
     return True
 
 
-def _joiner(before: str) -> Joiner | None:
+def _joiner(before: str) -> engine.join_answers.Joiner | None:
     if not before:
         return None
-    from coder.engine.join_answers import Joiner
 
-    return Joiner(before)
+    return engine.join_answers.Joiner(before)
 
 
 def _effort_of_modes(session: Session) -> str | None:
@@ -234,9 +229,7 @@ def _take(session: Session, answer: Answer, chunk: object) -> None:
         case CallReady():
             answer.calls.append(chunk)
         case Retrying():
-            from coder.engine.side_request import retry_text
-
-            emit(Notice(retry_text(chunk), "warning", in_answer=answer.begun))
+            emit(Notice(engine.side_request.retry_text(chunk), "warning", in_answer=answer.begun))
         case Adapted(phrase):
             emit(Notice(phrase, "warning", in_answer=answer.begun))
         case Progress(stage, share):
@@ -254,9 +247,7 @@ def _take(session: Session, answer: Answer, chunk: object) -> None:
 def _show_call(session: Session, answer: Answer, delta: CallDelta) -> None:
     """Imported lazily, while the model writes."""
     if answer.call_progress is None:
-        from coder.engine.call_progress import CallProgress
-
-        answer.call_progress = CallProgress()
+        answer.call_progress = engine.call_progress.CallProgress()
     if (event := answer.call_progress.take(delta)) is not None:
         session.agent.emit(event)
 

@@ -2,3 +2,14 @@
 
 What a hook is told and answers is JSON in the shape that other agents use. The engine starts the programs.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coder.base.lazy import submodules
+
+if TYPE_CHECKING:
+    from coder.extend import hooks as hooks
+
+__getattr__ = submodules(__name__)

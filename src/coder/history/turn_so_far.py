@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from coder import policy
 from coder.policy.verification import is_document
 from coder.protocol.entries import (
     Action,
@@ -176,9 +177,7 @@ class NewestTurn:
             case Action(input={"command": str(line)}):
                 self._line = line
             case Observation(exit_code=int(code), statuses=statuses, denied=False, background=False):
-                from coder.policy.check_lines import checks_in  # off the start-up path
-
-                turn.checks.saw_run(checks_in(self._line, code, event.content, statuses))
+                turn.checks.saw_run(policy.check_lines.checks_in(self._line, code, event.content, statuses))
             case Verify() as entry:
                 turn.checks.saw_end(entry.state, entry.command, entry.attempt, entry.reason)
                 if entry.state == "failed":

@@ -2,3 +2,15 @@
 
 Knows HTTP and the providers' JSON; knows nothing of tools, policy, sessions or screens.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coder.base.lazy import submodules
+
+if TYPE_CHECKING:
+    from coder.models import arguments as arguments
+    from coder.models import errors as errors
+
+__getattr__ = submodules(__name__)

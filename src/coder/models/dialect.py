@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 
+from coder import models
 from coder.config.models import is_small
+from coder.models import guided, react, salvage
 from coder.models.model import (
     Adapted,
     CallReady,
@@ -80,13 +82,9 @@ class AutoDialect:
 
 def in_dialect(native: ChatModel, dialect: str) -> ChatModel:
     if dialect == "react-xml":
-        from coder.models.react.react_dialect import ReactXml
-
-        return ReactXml(native)
+        return react.react_dialect.ReactXml(native)
     if dialect == "guided":
-        from coder.models.guided.guided_dialect import Guided
-
-        return Guided(native)
+        return guided.guided_dialect.Guided(native)
     return native
 
 
@@ -115,15 +113,18 @@ class _Trial:
             return False
         if self._calls:
             return any(call.fault for call in self._calls)
-        from coder.models.salvage.find_calls import find_calls
 
         names = {tool.name.lower() for tool in self._tools}
-        return find_calls("".join(self._text), self._tools, lambda name, _: name.lower() in names) is not None
+        return (
+            salvage.find_calls.find_calls(
+                "".join(self._text), self._tools, lambda name, _: name.lower() in names
+            )
+            is not None
+        )
 
 
 def _is_about_tools(error: ModelError) -> bool:
     if error.kind != "bad_request":
         return False
-    from coder.models.errors import says_no_tools
 
-    return says_no_tools(str(error))
+    return models.errors.says_no_tools(str(error))

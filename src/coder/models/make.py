@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from coder.addons import local
 from coder.config.providers import KnownWire, Provider, other_provider
 from coder.config.schema import Config
+from coder.models import wires
 from coder.models.dialect import AutoDialect, in_dialect
 from coder.models.model import ChatModel, Chunk, ModelRequest, closing
 from coder.models.retry import RetryingModel
@@ -63,27 +65,18 @@ def make_wire(
 def _class_of(wire: Wire) -> type[HttpWire]:
     """Imported lazily: only the wire in use is loaded."""
     if wire == "messages":
-        from coder.models.wires.messages_api import Messages
-
-        return Messages
+        return wires.messages_api.Messages
     if wire == "responses":
-        from coder.models.wires.responses import Responses
-
-        return Responses
+        return wires.responses.Responses
     if wire == "gemini":
-        from coder.models.wires.gemini import Gemini
+        return wires.gemini.Gemini
 
-        return Gemini
-    from coder.models.wires.chat_completions import ChatCompletions
-
-    return ChatCompletions
+    return wires.chat_completions.ChatCompletions
 
 
 def local_wire(home: Path) -> ListingModel:
     """For models that coder serves itself; `home` has the fetched one."""
-    from coder.addons.local.local_wire import Local
-
-    return Local(home)
+    return local.local_wire.Local(home)
 
 
 def make_model(

@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 
+from coder.base import http
 from coder.base.http.address import Address, parse_address, proxy_for
 from coder.base.http.connection import HttpConnection, Resolve, basic, open_connection, tls_context
 from coder.base.http.errors import HttpError
@@ -52,10 +53,8 @@ class Response:
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         """The decoded body, in chunks as large as what has arrived."""
-        from coder.base.http.body import Inflater
-
         encoding = self.headers.get("content-encoding", "").strip().lower()
-        inflater = Inflater(encoding) if encoding in ("gzip", "x-gzip", "deflate") else None
+        inflater = http.body.Inflater(encoding) if encoding in ("gzip", "x-gzip", "deflate") else None
         while not self._body.done:
             data = await self._connection.receive(self.idle)
             if not data:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from coder import extend
 from coder.base.process.jobs import Job
 from coder.base.text import one_line, shortened
 from coder.context.memory import Memory, note_of
@@ -136,15 +137,13 @@ async def hooks_command(agent: Agent, args: str) -> Reply:
 
 
 def _line(hook: Hook, run: Run | None) -> AnyText:
-    from coder.extend.hooks import is_valid
-
     parts: list[AnyText] = [
         hook.event,
         hook.matcher or "*",
         one_line(hook.command, 100),
         f"({hook.source})",
     ]
-    if not is_valid(hook.matcher):
+    if not extend.hooks.is_valid(hook.matcher):
         parts.append(Text("hooks.bad_matcher"))
     if not hook.active:
         parts.append(Text("hooks.untrusted"))

@@ -6,6 +6,7 @@ import asyncio
 
 import msgspec
 
+from coder import engine
 from coder.engine.agent import Agent
 from coder.engine.custom_modes import error_texts, keeper_of, reload_modes, set_modes
 from coder.engine.setup import built_in_commands, installed
@@ -80,9 +81,8 @@ async def server_prompt(agent: Agent, line: str) -> Reply | Prompt | None:
     """What `/server:prompt args` comes to; None where no server has that name."""
     if agent.mcp is None or ":" not in line.split(maxsplit=1)[0]:
         return None
-    from coder.engine.mcp_session import prompt_line
 
-    found = await prompt_line(agent, line)
+    found = await engine.mcp_session.prompt_line(agent, line)
     if found is None:
         return None
     if found.fault:
@@ -250,11 +250,13 @@ async def offered_commands(agent: Agent, *, described: bool = False) -> list[Off
     ]
     offered = [one for one in packages if one.group == "coder.commands"]
     if offered:
-        from coder.engine.plugins import about
-
         fixed = built_in_commands()
         found += [
-            OfferedCommand(f"/{one.name}", f"(package:{one.package})", await about(one) if described else "")
+            OfferedCommand(
+                f"/{one.name}",
+                f"(package:{one.package})",
+                await engine.plugins.about(one) if described else "",
+            )
             for one in offered
             if one.name not in fixed and "/" not in one.name
         ]

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from coder import tools
 from coder.base.process.git import driver_names, git_line
 from coder.base.process.programs import Runs
 from coder.base.process.run import Outcome, run_process
@@ -229,13 +230,12 @@ def _of_turn(agent: Agent, number: str) -> Shown:
     if not found:
         known = ", ".join(map(str, journal.turns())) or "–"
         return Shown(Text("diff.no_turn", turn=number or "?", turns=known), ok=False)
-    from coder.tools.changes import diff_bytes
 
     lines: list[AnyText] = []
     names = {agent.place.workspace.show(path): pair for path, pair in found.items()}
     for name, pair in names.items():
         if pair is not None and not is_cache(name):
-            lines += diff_bytes(*pair, name, name).lines
+            lines += tools.changes.diff_bytes(*pair, name, name).lines
         elif not is_cache(name) and not _is_folder(agent, name):
             lines.append(Text("diff.not_kept", path=name))
     lines += _caches(names)
@@ -244,8 +244,6 @@ def _of_turn(agent: Agent, number: str) -> Shown:
 
 def _by_journal(agent: Agent, wanted: list[str]) -> AnyText:
     """Every line that the session changed, from what undo keeps; of what it does not keep the names."""
-    from coder.tools.changes import diff_bytes
-
     before = {
         agent.place.workspace.show(path): (path, kept)
         for path, kept in agent.session.undo.journal.contents_before().items()
@@ -265,7 +263,7 @@ def _by_journal(agent: Agent, wanted: list[str]) -> AnyText:
         except (OSError, ValueError):
             lines.append(Text("diff.not_kept", path=name))
             continue
-        lines += diff_bytes(kept, now, name, name).lines
+        lines += tools.changes.diff_bytes(kept, now, name, name).lines
     lines += _caches(wanted)
     return JoinedText(lines or [Text("diff.none")])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from coder import config
 from coder.config import ConfigError
 from coder.config.providers import Provider
 from coder.config.schema import PRESETS
@@ -24,7 +25,6 @@ async def model_command(agent: Agent, args: str) -> Reply:
         return Reply(JoinedText([current, *_of_mode(agent), *await _list(agent)]))
     if " " in args:
         return Reply(Text("model.one_name"), ok=False, data={"usage": True})
-    from coder.config.save import save_model
 
     routing = agent.config.routing
     known = ("auto", agent.chosen.name, routing.fast, routing.strong, *agent.config.provider.models)
@@ -45,7 +45,7 @@ async def model_command(agent: Agent, args: str) -> Reply:
         agent.others.reach(args, moved or agent.others.provider_of(agent.chosen.name))
     agent.use_model(args)
     agent.session.record_state()
-    problem = save_model(agent.root, args)
+    problem = config.save.save_model(agent.root, args)
     by = Text("model.provider", provider=moved.name) if moved else None
     lines: list[AnyText] = [Text("model.set", model=args), *filter(None, [by, unlisted, problem])]
     return Reply(JoinedText([*lines, *_of_variable(agent, args), *_of_mode(agent)]))

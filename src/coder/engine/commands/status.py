@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from coder import config, engine
 from coder.addons.ide.ide_command import ide_rows
 from coder.config.models import known_window
 from coder.config.schema import EFFORTS
@@ -114,9 +115,8 @@ def _listed(agent: Agent) -> list[Text]:
     """Said where a model in use is counted by its list price."""
     if not any(map(agent.session.meter.budget.is_listed, _in_use(agent))):
         return []
-    from coder.config.prices import READ
 
-    return [Text("budget.listed", month=READ)]
+    return [Text("budget.listed", month=config.prices.READ)]
 
 
 def _without_price(agent: Agent) -> list[str]:
@@ -175,8 +175,6 @@ async def _trust(agent: Agent) -> AnyText:
 
 
 async def status_command(agent: Agent, args: str) -> Reply:
-    from coder.engine.isolation import sandbox_text  # with all that runs commands: not for a menu of names
-
     session = agent.session
     usage = session.meter.usage
     tokens = session.meter.context_tokens()
@@ -196,7 +194,7 @@ async def status_command(agent: Agent, args: str) -> Reply:
         ),
         *([("cache", cached)] if (cached := cache_line(agent)) is not None else []),
         ("budget", JoinedText(budget_lines(agent), " ")),
-        ("sandbox", sandbox_text(session)),
+        ("sandbox", engine.isolation.sandbox_text(session)),
         ("secrets", str(session.redactor.count)),
         *(
             [("evidence", told(*session.checks.last_evidence))]

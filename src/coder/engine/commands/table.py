@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
+from coder import engine
 from coder.addons.ide.ide_command import ide_command
 from coder.config.schema import OPERATING_MODES, key_names
 from coder.engine.agent import Agent
@@ -101,9 +102,7 @@ async def run_slash_command(agent: Agent, raw: str) -> CommandDone | InstantLine
 
 
 async def _of_package(agent: Agent, name: str, args: str) -> Reply | None:
-    from coder.engine.plugins import run_command
-
-    answer = await run_command(agent.session, name, args.strip())
+    answer = await engine.plugins.run_command(agent.session, name, args.strip())
     return None if answer is None else Reply(answer[0], ok=answer[1])
 
 
@@ -155,9 +154,7 @@ async def _mode(agent: Agent, args: str) -> Reply:
     agent.mode = mode
     agent.session.record_state()
     if agent.mcp is not None:
-        from coder.engine.mcp_session import follow_mode
-
-        await follow_mode(agent)
+        await engine.mcp_session.follow_mode(agent)
     return Reply(Text(f"mode.set.{mode}"))
 
 

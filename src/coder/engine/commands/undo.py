@@ -16,10 +16,12 @@ from pathlib import Path
 
 import msgspec
 
+from coder import engine
 from coder.engine.agent import Agent
 from coder.engine.commands.mode_commands import Reply
 from coder.history.log import read_log
 from coder.history.undo.journal import REVIEWS, UndoOutcome
+from coder.policy import shell
 from coder.policy.verification import is_cache
 from coder.protocol import entries
 from coder.texts import AnyText, JoinedText, Text
@@ -113,9 +115,7 @@ async def redo_command(agent: Agent, args: str) -> Reply:
 async def recover_killed_commands(agent: Agent) -> None:
     """Recover changes of commands that were killed with the session, for their turn."""
     if agent.session.undo.journal.cut_off():
-        from coder.engine.isolation import undo_of
-
-        await asyncio.to_thread(undo_of(agent.session).recover)
+        await asyncio.to_thread(engine.isolation.undo_of(agent.session).recover)
 
 
 async def carry_out(
@@ -173,15 +173,13 @@ def told(agent: Agent, outcomes: Sequence[UndoOutcome], lines: list[AnyText]) ->
 def _commands_since(agent: Agent, turn: int) -> list[str]:
     """The person's own `!` commands since that turn that may have changed something: undo does not cover
     them."""
-    from coder.policy.shell.judge import judge  # with a parser: not for a menu of names
-
     path = agent.place.store.log_path(agent.session.id)
     events = read_log(path) if path.exists() else ()  # a session that nothing happened in has no file yet
     return [
         f"!{event.entry.command}"
         for event in events
         if isinstance(event.entry, entries.Command) and event.entry.kind == "bang" and event.turn >= turn
-        if not judge(event.entry.command, agent.root).read_only
+        if not shell.judge.judge(event.entry.command, agent.root).read_only
     ]
 
 

@@ -10,6 +10,7 @@ from typing import Literal
 import msgspec
 from msgspec.structs import replace
 
+from coder import engine
 from coder.base.safe_open import read_whole
 from coder.engine.approval import ask_person, decide_call
 from coder.engine.session import Session
@@ -216,9 +217,7 @@ async def _attempt(session: Session, turn: Turn, command: str) -> bool:
     attempt = turn.checks.attempts + 1
     agent.emit(VerifyChanged(state="started", command=command, attempt=attempt))
     with turn.busy(Text("stopped.verify", command=command)):
-        from coder.engine.isolation import run_command  # which tells of what changed here
-
-        result = await run_command(
+        result = await engine.isolation.run_command(
             session,
             agent.tools["bash"],
             {"command": command},

@@ -7,3 +7,14 @@ make sense now, their schema and the calls that they become; `faults.py` says wh
 `rewrite.py` has one function written anew; `render.py` shows all that to the model in few words; `dialect.py`
 is the adapter.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coder.base.lazy import submodules
+
+if TYPE_CHECKING:
+    from coder.models.guided import guided_dialect as guided_dialect
+
+__getattr__ = submodules(__name__)

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from coder import models
 from coder.config.providers import azure_base
+from coder.models import wires
 from coder.models.model import ModelRequest
 from coder.models.wires.wire import HttpWire, cache_key, endpoints, used_ids
 from coder.protocol.messages import FunctionCall, Message, ToolCall, chat_messages
@@ -96,25 +98,21 @@ class ChatCompletions(HttpWire):
         return _with_reasoning(chat, said) if request.model in self._with_reasoning else chat
 
     def _message(self, message: Message) -> Message:
-        from coder.models.arguments import plain_name, short_id
-
         calls = [_valid_call(call) for call in message.tool_calls]
         call_id, name = message.tool_call_id, message.name
         if self._short_ids:
-            calls = [msgspec.structs.replace(call, id=short_id(call.id)) for call in calls]
-            call_id = short_id(call_id) if call_id else call_id
+            calls = [msgspec.structs.replace(call, id=models.arguments.short_id(call.id)) for call in calls]
+            call_id = models.arguments.short_id(call_id) if call_id else call_id
         return msgspec.structs.replace(
             message,
             reasoning=None,
             tool_calls=calls,
             tool_call_id=call_id,
-            name=plain_name(name) if name else name,
+            name=models.arguments.plain_name(name) if name else name,
         )
 
     def answer(self, request: ModelRequest) -> AnswerStream:
-        from coder.models.wires.chat_completions_stream import ChatStream
-
-        return ChatStream(used_ids(request))
+        return wires.chat_completions_stream.ChatStream(used_ids(request))
 
 
 def _with_reasoning(
@@ -132,9 +130,7 @@ def _with_reasoning(
 
 def _valid_call(call: ToolCall) -> ToolCall:
     """As the model sent it, where servers take that."""
-    from coder.models.arguments import object_text, plain_name
-
-    name, text = plain_name(call.name), object_text(call.function.arguments)
+    name, text = models.arguments.plain_name(call.name), models.arguments.object_text(call.function.arguments)
     if (name, text) == (call.name, call.function.arguments):
         return call
     return ToolCall(id=call.id, function=FunctionCall(name=name, arguments=text))

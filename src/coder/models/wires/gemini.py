@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from coder.models import wires
 from coder.models.arguments import object_text, plain_name
 from coder.models.model import ModelRequest
 from coder.models.wires.wire import HttpWire, Piece, pieces, used_ids
@@ -155,11 +156,9 @@ class Gemini(HttpWire):
         return f"{self._base()}/models?pageSize=1000"
 
     def model_names(self, data: Any) -> list[str]:
-        from coder.models.wires.answer_stream import dicts
-
         answering = [
             model
-            for model in dicts(data.get("models") if isinstance(data, dict) else None)
+            for model in wires.answer_stream.dicts(data.get("models") if isinstance(data, dict) else None)
             if "generateContent" in model.get("supportedGenerationMethods", ["generateContent"])
         ]
         return [str(model["name"]).removeprefix("models/") for model in answering if model.get("name")]
@@ -168,9 +167,7 @@ class Gemini(HttpWire):
         return body_of(request, self.origin, self._limits.get(request.model, Limits()))
 
     def answer(self, request: ModelRequest) -> AnswerStream:
-        from coder.models.wires.gemini_stream import GeminiStream
-
-        return GeminiStream(used_ids(request), self.origin, request.model)
+        return wires.gemini_stream.GeminiStream(used_ids(request), self.origin, request.model)
 
     def takes_effort(self, model: str) -> bool:
         return self._limits.get(model, Limits()).effort

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from coder.models import wires
 from coder.models.arguments import object_text, plain_id, plain_name
 from coder.models.model import Chunk, Completed, ModelRequest, TextDelta, closing
 from coder.models.wires.wire import HttpWire, Piece, endpoints, pieces, used_ids
@@ -200,9 +201,7 @@ class Messages(HttpWire):
         return body_of(request, self.origin, self._limits.get(request.model, Limits()))
 
     def answer(self, request: ModelRequest) -> AnswerStream:
-        from coder.models.wires.messages_stream import MessageStream
-
-        return MessageStream(used_ids(request), self.origin, request.model)
+        return wires.messages_stream.MessageStream(used_ids(request), self.origin, request.model)
 
     def takes_effort(self, model: str) -> bool:
         limits = self._limits.get(model, Limits())

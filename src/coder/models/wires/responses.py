@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from coder.config.providers import azure_base
+from coder.models import wires
 from coder.models.arguments import object_text, plain_id, plain_name
 from coder.models.model import ModelRequest
 from coder.models.wires.wire import HttpWire, Piece, cache_key, endpoints, pieces, used_ids
@@ -128,9 +129,7 @@ class Responses(HttpWire):
         return body_of(request, self.origin, self._limits.get(request.model, Limits()))
 
     def answer(self, request: ModelRequest) -> AnswerStream:
-        from coder.models.wires.responses_stream import ResponseStream
-
-        return ResponseStream(used_ids(request), self.origin, request.model)
+        return wires.responses_stream.ResponseStream(used_ids(request), self.origin, request.model)
 
     def takes_effort(self, model: str) -> bool:
         return self._limits.get(model, Limits()).effort

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from coder import __version__
+from coder import __version__, models
+from coder.base import http
 from coder.base.files import digest
 from coder.base.http.address import parse_address
 from coder.base.http.client import HttpClient, Response
 from coder.base.http.errors import HttpError
 from coder.config.providers import is_azure, secrets_of, without_ending
+from coder.models import wires
 from coder.models.model import (
     Adapted,
     CallDelta,
@@ -30,7 +32,6 @@ from coder.protocol.messages import Message, Opaque, Part, ToolCall
 from coder.texts import Text
 
 if TYPE_CHECKING:
-    from coder.models.errors import RequestInfo
     from coder.models.wires.answer_stream import AnswerStream, EventReader
 
 
@@ -137,10 +138,8 @@ class HttpWire(ABC):
 
     def model_names(self, data: Any) -> list[str]:
         """The names in the answer to `models_url`."""
-        from coder.models.wires.answer_stream import dicts
-
         entries = data.get("data") or data.get("models") if isinstance(data, dict) else data
-        names = (entry.get("id") or entry.get("name") for entry in dicts(entries))
+        names = (entry.get("id") or entry.get("name") for entry in wires.answer_stream.dicts(entries))
         return [name for name in names if isinstance(name, str)]
 
     def authorization(self) -> dict[str, str]:
@@ -227,33 +226,31 @@ class HttpWire(ABC):
     # answering
 
     async def _chunks(self, request: ModelRequest, response: Response) -> AsyncGenerator[Chunk, None]:
-        from coder.models.wires.answer_stream import first_bytes, merged, rest
-
         answer = self.answer(request)
         async with closing(response.chunks()) as body:
-            first = await first_bytes(body)
+            first = await wires.answer_stream.first_bytes(body)
             start = first.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
             if start in (b"{", b"[", b"<", b""):
-                self._read_whole(first + await rest(body, _ANSWER_LIMIT), answer, request.model)
+                self._read_whole(
+                    first + await wires.answer_stream.rest(body, _ANSWER_LIMIT), answer, request.model
+                )
             else:
                 async for chunk in self._events(first, body, answer, response, request.model):
                     yield chunk
-        for last in merged(answer.finish()):
+        for last in wires.answer_stream.merged(answer.finish()):
             yield last
 
     async def _events(
         self, data: bytes, body: AsyncIterator[bytes], answer: AnswerStream, response: Response, model: str
     ) -> AsyncGenerator[Chunk, None]:
         """The chunks of an event stream; raises if it breaks off."""
-        from coder.models.wires.answer_stream import EventReader, merged
-
-        from_server = EventReader()
+        from_server = wires.answer_stream.EventReader()
         now = asyncio.get_running_loop().time
         deadline = 0.0  # for usage and the end mark, which a server may put off by pings
         size = 0
         while True:
             done = self._read_batch(from_server, data, answer)
-            for chunk in merged(answer.take()):
+            for chunk in wires.answer_stream.merged(answer.take()):
                 yield chunk
                 size += len(chunk.text) if isinstance(chunk, _TEXTS) else 0
             if size > _ANSWER_LIMIT or len(answer.calls()) > _MOST_CALLS:
@@ -285,11 +282,9 @@ class HttpWire(ABC):
 
     def _read_batch(self, events: EventReader, data: bytes, answer: AnswerStream) -> bool:
         """Feed a batch to `answer`; true at its end."""
-        from coder.base.http.sse import LineTooLong
-
         try:
             return events.read(data, answer)
-        except LineTooLong as wrong:
+        except http.sse.LineTooLong as wrong:
             from coder.models import errors
 
             raise errors.broken(self._shown, wrong.phrase) from None
@@ -297,10 +292,9 @@ class HttpWire(ABC):
     def _read_whole(self, body: bytes, answer: AnswerStream, model: str) -> None:
         """A response that is not streamed although a stream was requested."""
         from coder.models import errors
-        from coder.models.wires.answer_stream import decoded
 
         try:
-            data = decoded(body)
+            data = wires.answer_stream.decoded(body)
         except (msgspec.DecodeError, ValueError, RecursionError):
             if body.lstrip()[:1] == b"{":  # truncated JSON
                 raise errors.broken(self._shown, Text("fault.json_cut")) from None
@@ -332,15 +326,15 @@ class HttpWire(ABC):
         except HttpError:
             return ""
 
-    def _info(self, model: str) -> RequestInfo:
-        from coder.models.errors import RequestInfo
-
+    def _info(self, model: str) -> models.errors.RequestInfo:
         own = {name.lower() for name in self._headers}
         by_header = not self.key or self.key_header in own
         by_header = by_header and bool(secrets_of("", self._headers))
         names = ["provider.headers", *self._names[1:]] if by_header else self._names
         has_key = any(self._secrets())
-        return RequestInfo(self._shown, model, self._secrets(), tuple(names), has_key, self._base_name)
+        return models.errors.RequestInfo(
+            self._shown, model, self._secrets(), tuple(names), has_key, self._base_name
+        )
 
     def _secrets(self) -> Sequence[str]:
         return [self.key, *secrets_of(self.base_url, self._headers)]

@@ -1,1 +1,12 @@
 """The Agent Client Protocol on stdio."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coder.base.lazy import submodules
+
+if TYPE_CHECKING:
+    from coder.ui.acp import acp_server as acp_server
+
+__getattr__ = submodules(__name__)
