@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from coder.engine import bang as bang
     from coder.engine import call_progress as call_progress
     from coder.engine import calls as calls
+    from coder.engine import commands as commands
     from coder.engine import compact as compact
     from coder.engine import continuation as continuation
     from coder.engine import git_state as git_state

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from coder import engine
+from coder import engine, history
 from coder.config.models import tokenizer_of, window_for
 from coder.config.schema import Config, OperatingMode, Preset, SandboxBackend
 from coder.context.conversation import TokenCounter
 from coder.context.memory import Memory
 from coder.extend.skills import Skills
-from coder.history import search
 from coder.history.sinks import HistorySink
 from coder.history.store import SessionStore
 from coder.models.make import OtherProviders
@@ -91,8 +90,8 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         self.secrets[:] = sorted({*self.secrets, *found}, key=len, reverse=True)
 
     @property
-    def project(self) -> search.projects.Project:
-        return search.projects.Project(str(self.workspace.root), str(self.store.history))
+    def project(self) -> history.search.projects.Project:
+        return history.search.projects.Project(str(self.workspace.root), str(self.store.history))
 
 
 # Hands over the person's terminal until the block ends: descriptors of its keys and its screen, and a

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from coder import engine
-from coder.engine import commands
 from coder.engine.agent import Agent
 from coder.engine.complex_tasks import without_pastes
 from coder.engine.custom_modes import instant_prompt, set_modes
@@ -43,7 +42,7 @@ async def run_instant(
     person said of it are the values that they gave."""
     executed, asks = await instant_prompt(agent.session, op, leftover)
     if executed.errors:
-        agent.emit(commands.mode_commands.refusal(op, executed))
+        agent.emit(engine.commands.mode_commands.refusal(op, executed))
         return InputDone(ok=False)
     given = " ".join(value.value for value in op.variables.values() if isinstance(value, SetValue))
     instant = InstantMode(mode_id=executed.mode_id, values=executed.values)
@@ -65,10 +64,10 @@ async def run_input(
         agent.emit(done)
         return InputDone(ok=done.ok)
     if text.startswith("/") and "/" not in text.split(maxsplit=1)[0][1:]:  # `/home/me/x` is a path
-        answer = await commands.table.run_slash_command(agent, text)
-        if isinstance(answer, commands.mode_commands.InstantLine):
+        answer = await engine.commands.table.run_slash_command(agent, text)
+        if isinstance(answer, engine.commands.mode_commands.InstantLine):
             return await run_instant(agent, answer.op, answer.leftover, attached, images)
-        if isinstance(answer, commands.mode_commands.Prompt):
+        if isinstance(answer, engine.commands.mode_commands.Prompt):
             words, instant = Words(answer.said, answer.said), answer.instant
             turn = await run_turn(
                 agent.session, TurnInput(answer.text, NOTHING_ASKED, attached, words, instant, images)

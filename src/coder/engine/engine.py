@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from coder import engine
-from coder.addons import telemetry
+from coder import addons, engine
 from coder.base.files import make_private, write_atomically
 from coder.config.schema import OperatingMode
-from coder.engine import commands
 from coder.engine.agent import Agent, LentTerminal
 from coder.engine.custom_modes import begin_modes, enable_modes, list_modes
 from coder.engine.dispatch import Work, run_op
@@ -74,12 +72,12 @@ class Engine:
         if not any(environ.get(name) for name in _OTEL):
             return
 
-        if not telemetry.spans.endpoint_of(environ):
+        if not addons.telemetry.spans.endpoint_of(environ):
             return
-        found = telemetry.spans.telemetry_for(environ)
-        if isinstance(found, telemetry.spans.Telemetry):
+        found = addons.telemetry.spans.telemetry_for(environ)
+        if isinstance(found, addons.telemetry.spans.Telemetry):
             self._telemetry, agent = found, self.agent
-            agent.model = telemetry.spans.TracedModel(agent.model, found, agent)
+            agent.model = addons.telemetry.spans.TracedModel(agent.model, found, agent)
         else:
             self.agent.emit(Notice(found, "warning"))
 
@@ -139,13 +137,13 @@ class Engine:
             self.agent.emit(Steered(op.text, heard=False))
 
     async def _answer(self, text: str) -> None:
-        if not commands.table.is_read_only(text):
+        if not engine.commands.table.is_read_only(text):
             self.agent.emit(CommandDone(text, Text("command.waits", name=text), ok=False))
             self.agent.emit(InputDone(ok=False, op="query", refused=True))
             return
         ok = True
         try:
-            answer = await commands.table.run_slash_command(self.agent, text)
+            answer = await engine.commands.table.run_slash_command(self.agent, text)
             assert isinstance(answer, CommandDone)
             self.agent.emit(answer)
             ok = answer.ok

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coder import engine
+from coder import engine, extend, history
 from coder.base.files import digest
 from coder.context.action_log import ActionLog
 from coder.context.conversation import Conversation, TokenCounter
@@ -30,8 +30,6 @@ from coder.engine.session_parts import (
     SessionUndo,
 )
 from coder.engine.turn_state import ImageState, Turn
-from coder.extend import modes
-from coder.history import search
 from coder.history.log import SessionLog, now
 from coder.history.signature import sealed
 from coder.history.sinks import HistorySink, JsonlHistorySink
@@ -136,7 +134,7 @@ class Session:
         session.conversation.append(Message(role="system", content=prompt))
         base = read_instructions(agent.root, agent.place.home)
         if base.text:
-            session.history.instruct(modes.render.user_instructions(base.text, ""))
+            session.history.instruct(extend.modes.render.user_instructions(base.text, ""))
         session.announce(resumed=False)
         if agent.front.kind == "interactive":  # somebody reads how full the context is, from the start
             session.show_state()
@@ -218,10 +216,10 @@ class Session:
             # The index costs 10 ms, which a script waits for: the next search does it.
 
             with contextlib.suppress(OSError):
-                search.projects.remember_project(home, project)
+                history.search.projects.remember_project(home, project)
             return
 
-        search.index.session_ended(home, project, self.id)
+        history.search.index.session_ended(home, project, self.id)
 
     def _recorded(self, event: HistoryEvent) -> None:
         self.action_log.take(event)

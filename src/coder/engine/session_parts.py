@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from msgspec.structs import replace
 
-from coder import engine
+from coder import engine, history
 from coder.context.conversation import Conversation
 from coder.engine.agent import Agent
 from coder.engine.budget import Budget
 from coder.engine.redactor import SessionSecrets
 from coder.engine.turn_state import Asks
-from coder.history import undo
 from coder.history.log import SessionLog
 from coder.history.sinks import HistoryError
 from coder.history.turn_so_far import TurnSoFar
@@ -229,9 +228,9 @@ class SessionUndo:
         self.shell: ShellUndo | None = None
 
     @property
-    def journal(self) -> undo.journal.UndoJournal:
+    def journal(self) -> history.undo.journal.UndoJournal:
         if self._journal is None:
-            self._journal = undo.journal.UndoJournal(self._directory)
+            self._journal = history.undo.journal.UndoJournal(self._directory)
             self._journal.begin_turn(self._turn)
         return self._journal
 

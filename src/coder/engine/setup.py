@@ -34,7 +34,6 @@ from coder.config.providers import (
 from coder.config.schema import OPERATING_MODES, Config, Dialect, McpSection, McpServer, OperatingMode
 from coder.config.trust import TrustStore, load_with_trust
 from coder.context.memory import Memory
-from coder.engine import commands
 from coder.engine.agent import (
     Agent,
     Capabilities,
@@ -401,13 +400,15 @@ def installed_plugins(options: Options) -> Iterator[tuple[str, AnyText | None]]:
 
 def is_read_only_command(text: str) -> bool:
     """Whether a line may be a `Query`."""
-    return commands.table.is_read_only(text)
+    return engine.commands.table.is_read_only(text)
 
 
 def built_in_commands(*, prompts: bool = True) -> dict[str, str]:
     """Slash commands with their arguments. `prompts`: also those that a custom mode of that name replaces."""
     return {
-        one.name: one.arguments for one in commands.table.COMMANDS.values() if prompts or one.prompt is None
+        one.name: one.arguments
+        for one in engine.commands.table.COMMANDS.values()
+        if prompts or one.prompt is None
     }
 
 

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
 
-from coder import engine
+from coder import engine, models, tools
 from coder.engine.routing import fall_back
 from coder.engine.session import Session
 from coder.engine.turn_state import Turn
-from coder.models import salvage
 from coder.models.model import (
     FILTERED,
     Adapted,
@@ -42,7 +41,6 @@ from coder.protocol.events import (
 )
 from coder.protocol.messages import NOT_ASKED, LocalTokens, Message, Opaque, Tokens, Usage
 from coder.texts import Text
-from coder.tools import calls
 
 if TYPE_CHECKING:
     from coder.engine.call_progress import CallProgress
@@ -185,21 +183,21 @@ async def _stream(session: Session, turn: Turn, answer: Answer) -> None:
         _show(session, answer, answer.joiner.finish() if answer.joiner else "")
 
 
-def _reading(session: Session, request: ModelRequest, turn: Turn) -> salvage.hold.CallSalvager:
+def _reading(session: Session, request: ModelRequest, turn: Turn) -> models.salvage.hold.CallSalvager:
     """Imported lazily, while the model thinks."""
-    return salvage.hold.CallSalvager(
+    return models.salvage.hold.CallSalvager(
         request.tools, partial(is_plain, session), request.task, read=request.messages, typed=request.typed
     )
 
 
 def is_plain(session: Session, name: str, arguments: Mapping[str, Any] | None) -> bool:
     """Whether a call in the text is valid; by its name alone where arguments are still missing."""
-    tools = session.agent.tools
+    known = session.agent.tools
     if arguments is None:
-        return calls.resolve.names_a_tool(name, tools)
+        return tools.calls.resolve.names_a_tool(name, known)
     try:
-        calls.resolve.resolve_call(name, dict(arguments), tools, session.agent.root)
-    except calls.resolve.AmbiguousCall:
+        tools.calls.resolve.resolve_call(name, dict(arguments), known, session.agent.root)
+    except tools.calls.resolve.AmbiguousCall:
         return False
     return True
 

@@ -11,5 +11,6 @@ from coder.base.lazy import submodules
 
 if TYPE_CHECKING:
     from coder.extend import hooks as hooks
+    from coder.extend import modes as modes
 
 __getattr__ = submodules(__name__)

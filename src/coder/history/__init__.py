@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from coder.base.lazy import submodules
 
 if TYPE_CHECKING:
+    from coder.history import search as search
     from coder.history import store as store
+    from coder.history import undo as undo
 
 __getattr__ = submodules(__name__)

@@ -12,5 +12,8 @@ from coder.base.lazy import submodules
 if TYPE_CHECKING:
     from coder.models import arguments as arguments
     from coder.models import errors as errors
+    from coder.models import guided as guided
+    from coder.models import react as react
+    from coder.models import salvage as salvage
 
 __getattr__ = submodules(__name__)

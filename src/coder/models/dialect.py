@@ -10,7 +10,6 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 
 from coder import models
 from coder.config.models import is_small
-from coder.models import guided, react, salvage
 from coder.models.model import (
     Adapted,
     CallReady,
@@ -82,9 +81,9 @@ class AutoDialect:
 
 def in_dialect(native: ChatModel, dialect: str) -> ChatModel:
     if dialect == "react-xml":
-        return react.react_dialect.ReactXml(native)
+        return models.react.react_dialect.ReactXml(native)
     if dialect == "guided":
-        return guided.guided_dialect.Guided(native)
+        return models.guided.guided_dialect.Guided(native)
     return native
 
 
@@ -116,7 +115,7 @@ class _Trial:
 
         names = {tool.name.lower() for tool in self._tools}
         return (
-            salvage.find_calls.find_calls(
+            models.salvage.find_calls.find_calls(
                 "".join(self._text), self._tools, lambda name, _: name.lower() in names
             )
             is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from coder.addons import local
+from coder import addons
 from coder.config.providers import KnownWire, Provider, other_provider
 from coder.config.schema import Config
 from coder.models import wires
@@ -76,7 +76,7 @@ def _class_of(wire: Wire) -> type[HttpWire]:
 
 def local_wire(home: Path) -> ListingModel:
     """For models that coder serves itself; `home` has the fetched one."""
-    return local.local_wire.Local(home)
+    return addons.local.local_wire.Local(home)
 
 
 def make_model(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from coder.base.lazy import submodules
 
 if TYPE_CHECKING:
+    from coder.tools import calls as calls
     from coder.tools import changes as changes
     from coder.tools import images as images
 
