@@ -45,7 +45,7 @@ MAY: dict[str, tuple[str, ...]] = {
         "policy/sandbox/caches.py",
         "tools/shell.py",
         "ui/terminal/input/input_history.py",
-        "ui/terminal/render/recorded.py",
+        "history/entries_to_events.py",
     ),
     "a path that the person, or the program that embeds us, chose": (
         "addons/batch/task_file.py",

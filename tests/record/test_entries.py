@@ -170,7 +170,7 @@ JSON_READERS = {
     "history/sinks.py": "writes it",
     "ui/acp/acp_replay.py": "shows the short fields as they are",
     "ui/acp/updates.py": "shows the short fields as they are",
-    "ui/terminal/render/recorded.py": "shows the fields of results as they are",
+    "history/entries_to_events.py": "shows the fields of results as they are",
 }
 
 

@@ -9,6 +9,7 @@ import msgspec
 from coder.base.text import shortened
 from coder.cli.arguments import Say
 from coder.cli.common import parser_for, session_named, settings_from
+from coder.history.entries_to_events import call_argument
 from coder.history.rewound import marked_log
 from coder.history.store import SessionStore
 from coder.protocol import entries
@@ -18,7 +19,6 @@ from coder.ui.browser.event_html import undo_line
 from coder.ui.browser.records import directory_of
 from coder.ui.streams import Exit, show, show_json
 from coder.ui.terminal.render.escapes import flat, safe
-from coder.ui.terminal.render.recorded import call_argument
 
 _LONGEST, _LONGEST_ABOUT = 300, 80  # characters of a call, and where an approval names it
 _REWOUND = "┊ "  # before each line that a rewind left behind

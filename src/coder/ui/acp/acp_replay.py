@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
-
 from coder.base.text import head_and_tail
+from coder.history.entries_to_events import call_argument
 from coder.protocol.entries import Action, Assistant, Command, Image, Note, Observation, TurnStart, Verify
 from coder.protocol.history import HistoryEvent
-from coder.tools.registry import built_in, declared
 from coder.ui.acp.acp_tools import (
     MAX_TEXT,
     SILENT,
@@ -82,7 +80,7 @@ class RecordReplay:
             {
                 "sessionUpdate": "tool_call",
                 "toolCallId": shown_as,
-                "title": title_of(entry.tool, _argument(entry.tool, entry.input)),
+                "title": title_of(entry.tool, call_argument(entry.tool, entry.input)),
                 "kind": kind_of(entry.tool),
                 "status": "pending",
                 "locations": locations(entry.tool, entry.input, self._to.root),
@@ -132,15 +130,3 @@ class RecordReplay:
             "agent_message_chunk", fenced(head_and_tail(answer, MAX_TEXT)) if "\n" in answer else answer
         )
         self._to.next_message()
-
-
-def _argument(tool: str, args: Any) -> str:
-    """The call's summary, which is not recorded, from its arguments if they can be decoded."""
-    if isinstance(args, str):
-        try:
-            args = msgspec.json.decode(args)
-        except msgspec.DecodeError:
-            return ""
-    if not isinstance(args, dict):
-        return ""
-    return declared(built_in(tool).argument, args) or ""

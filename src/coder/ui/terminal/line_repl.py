@@ -13,6 +13,7 @@ import sys
 from coder.base.process.own_process import on_signals
 from coder.engine.engine import Engine
 from coder.engine.setup import Options, Settings
+from coder.history.entries_to_events import entries_to_events, typed_text
 from coder.protocol.events import AnyEvent, ApprovalRequested, InputDone, SessionStarted, StateChanged
 from coder.protocol.modes import ModeStateChanged
 from coder.protocol.ops import Cancel, UserInput
@@ -21,7 +22,7 @@ from coder.ui.terminal.local_commands import meant
 from coder.ui.terminal.modes.mode_rows import ModeAnnouncer
 from coder.ui.terminal.render.escapes import flat, redirect_to_devnull
 from coder.ui.terminal.render.plain import PlainRenderer
-from coder.ui.terminal.render.recorded import RecordedEvents, Typed, message_lines, session_lines
+from coder.ui.terminal.render.recorded import brief_reply, message_lines, session_lines
 from coder.ui.terminal.render.width import plain
 from coder.ui.terminal.screen_state import PromptState, apply_event, context_line, display_path, prompt_text
 
@@ -110,12 +111,11 @@ class LineRepl:
 
     def _retell(self) -> None:
         """The conversation of a resumed session."""
-        for told in RecordedEvents(brief=True).all(self.engine.view.history()):
-            if isinstance(told, Typed):
-                for line in message_lines(told.text, shutil.get_terminal_size().columns):
+        for event in entries_to_events(self.engine.view.history(), replaced_reply=brief_reply):
+            if text := typed_text(event):
+                for line in message_lines(text, shutil.get_terminal_size().columns):
                     self.renderer.line(plain(line).rstrip())
-            else:
-                self.renderer.handle(told)
+            self.renderer.handle(event)
 
     async def _answer(self, event: ApprovalRequested) -> None:
         """Text typed before the question appeared is not its answer: it is kept as the next input."""

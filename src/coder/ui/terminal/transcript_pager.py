@@ -13,6 +13,7 @@ from pathlib import Path
 from coder.base.process.programs import Runs, find_chosen, own_environment, run
 from coder.base.text import one_line
 from coder.engine.engine import Engine
+from coder.history.entries_to_events import entries_to_events, typed_text
 from coder.history.log import local_time
 from coder.history.rewound import EarlierMessage
 from coder.protocol.entries import Assistant
@@ -30,7 +31,7 @@ from coder.ui.terminal.pick import PickItem, PickSource
 from coder.ui.terminal.render.escapes import flat
 from coder.ui.terminal.render.event_lines import command_lines
 from coder.ui.terminal.render.live_region import LiveRegion
-from coder.ui.terminal.render.recorded import RecordedEvents, Told, Typed, message_lines, recent_lines
+from coder.ui.terminal.render.recorded import brief_reply, message_lines, recent_lines
 from coder.ui.terminal.render.theme import Theme
 from coder.ui.terminal.render.transcript import Transcript
 from coder.ui.terminal.render.width import Line, clip
@@ -179,7 +180,7 @@ class LookBack:
 
     def __init__(self, engine: Engine, texts: Catalog, theme: Theme, region: LiveRegion) -> None:
         self._view, self._texts, self._theme, self._region = engine.view, texts, theme, region
-        self._streaming: list[Told] = []  # thinking and answer that are not in the record yet
+        self._streaming: list[AnyEvent] = []  # thinking and answer that are not in the record yet
 
     def take(self, event: AnyEvent) -> None:
         match event:
@@ -205,14 +206,13 @@ class LookBack:
         lines = command_lines(event, self._texts)
         return len(lines) if len(lines) >= self._region.rows - 3 and self.page_lines(lines) else 0
 
-    def _transcript_lines(self, streaming: Sequence[Told]) -> Iterator[Line]:
+    def _transcript_lines(self, streaming: Sequence[AnyEvent]) -> Iterator[Line]:
         """Called by the pager's thread."""
         columns = self._region.columns
         transcript = Transcript(self._texts, lambda: columns)
         transcript.folds, transcript.output_lines = False, _UNFOLDED
-        told = RecordedEvents(self._view.outputs).all(self._view.history())
-        for one in (*told, *streaming):
-            _handle(transcript, one, columns)
+        for event in (*entries_to_events(self._view.history(), self._view.outputs), *streaming):
+            _show_recorded(transcript, event, columns)
             yield from transcript.drain(0)
         transcript.echo([[]])  # ends the answer that is being written
         yield from transcript.drain(0)
@@ -237,8 +237,8 @@ class LookBack:
     async def retell(self, transcript: Transcript, draw: Callable[[], None]) -> None:
         """The conversation so far, into the scrollback. Keys are handled meanwhile."""
         columns, began = self._region.columns, time.monotonic()
-        for one in RecordedEvents(self._view.outputs, brief=True).all(self._view.history()):
-            _handle(transcript, one, columns)
+        for event in entries_to_events(self._view.history(), self._view.outputs, brief_reply):
+            _show_recorded(transcript, event, columns)
             if time.monotonic() - began > _SLICE_SECONDS:
                 draw()
                 await asyncio.sleep(0)
@@ -246,8 +246,7 @@ class LookBack:
         draw()
 
 
-def _handle(transcript: Transcript, told: Told, columns: int) -> None:
-    if isinstance(told, Typed):
-        transcript.echo([[], *message_lines(told.text, columns)])
-    else:
-        transcript.handle(told)
+def _show_recorded(transcript: Transcript, event: AnyEvent, columns: int) -> None:
+    if text := typed_text(event):
+        transcript.echo([[], *message_lines(text, columns)])
+    transcript.handle(event)
