@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from prompt_toolkit.application import Application
@@ -23,11 +24,12 @@ from coder.texts import Catalog
 from coder.ui.terminal.input.actions import Actions
 from coder.ui.terminal.input.editing import escaped_path
 from coder.ui.terminal.input.editor import Editor
+from coder.ui.terminal.input.focus import InputFocus
 from coder.ui.terminal.input.input_history import ProjectHistory
 from coder.ui.terminal.input.keyboard import Keyboard
 from coder.ui.terminal.input.keys import bindings
 from coder.ui.terminal.input.menu import MenuItem, Menus
-from coder.ui.terminal.modes.slot import NoBar
+from coder.ui.terminal.modes.bar_interface import NoBar
 from coder.ui.terminal.pick import Picker
 from coder.ui.terminal.screen_state import PromptState
 
@@ -70,16 +72,19 @@ class Bench:
         self.sent: list[str] = []
         self.cancelled = 0
         self.left = False
-        self.actions = Actions(self.editor, self.state, self, NoBar())
+        self.actions = Actions(InputFocus(self.editor, NoBar()), self.state, self, Path.cwd())
         self.picker = Picker(self.editor, Catalog("en"), lambda: (columns, 24), lambda: None)
         search = SearchToolbar()
+        question: Any = SimpleNamespace(
+            takes=lambda _key: False, is_reason_empty=lambda: False, leave_reason=None, key=None
+        )
         window = Window(
             BufferControl(self.editor.buffer, search_buffer_control=search.control, preview_search=True),
             get_line_prefix=lambda line, wrapped: "> " if line == wrapped == 0 else "  ",
         )
         self.app: Application[None] = Application(
             layout=Layout(HSplit([window, search])),
-            key_bindings=bindings(self.actions, self.picker, keys or {}),
+            key_bindings=bindings(self.actions, self.picker, question, keys or {}),
             editing_mode=EditingMode.VI if vim else EditingMode.EMACS,
             input=DummyInput(),
             output=_Sized(columns),
@@ -104,15 +109,6 @@ class Bench:
 
     def rewind(self) -> None:
         self.sent.append("rewind")
-
-    def question_takes(self, key: str) -> bool:
-        return False
-
-    def question_key(self, key: str) -> None:
-        raise AssertionError(f"no question is open: {key}")
-
-    def question_backspace(self) -> bool:
-        return False
 
     def cancel(self) -> None:
         self.cancelled += 1

@@ -10,8 +10,9 @@ from editor_kit import NOWHERE
 
 from coder.protocol.events import ApprovalRequested, ApprovalResolved
 from coder.texts import Catalog
-from coder.ui.terminal.ask import at_prompt
-from coder.ui.terminal.ask.at_prompt import ApprovalPrompt, choice_rows, choices
+from coder.ui.terminal.ask import approval_prompt
+from coder.ui.terminal.ask.approval_prompt import ApprovalPrompt
+from coder.ui.terminal.ask.choices import choice_rows, choices
 from coder.ui.terminal.ask.question import QuestionQueue
 from coder.ui.terminal.input.editor import Editor
 from coder.ui.terminal.input.input_history import ProjectHistory
@@ -38,26 +39,26 @@ def test_a_yes_typed_twice_does_not_answer_the_question_behind(
     monkeypatch: pytest.MonkeyPatch, waited: bool
 ) -> None:
     now = 100.0
-    monkeypatch.setattr(at_prompt, "time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(approval_prompt, "time", SimpleNamespace(monotonic=lambda: now))
     editor = Editor(ProjectHistory(NOWHERE), Menus([], {}, lambda _query: []), str)
     bar = SimpleNamespace(editing=False)
-    actions: Any = SimpleNamespace(
-        editor=editor, bar=bar, occupied=False, leave_bar=lambda: None, compact_after_overflow=lambda: None
+    focus: Any = SimpleNamespace(
+        editor=editor, bar=bar, occupied=False, leave_bar=lambda: None, stash_draft=lambda: None
     )
     questions, state, sent = QuestionQueue(), PromptState(model="m", mode="default"), list[Any]()
-    around: Any = SimpleNamespace(
+    screen: Any = SimpleNamespace(
         show_question=lambda event: None,
         say_answer=lambda line: None,
-        send_reply=sent.append,
         draw_now=lambda: None,
         is_away=False,
         has_unread_keys=False,
     )
-    prompt = ApprovalPrompt(state, actions, Catalog("en"), around, lambda _delay, _do: None)
+    prompt = ApprovalPrompt(
+        state, focus, screen, questions, sent.append, lambda _delay, _do: None, Catalog("en")
+    )
 
     def take(event: Any) -> None:
         for one in questions.take(event):
-            around.question_follows = questions.follows
             state.approval = one if isinstance(one, ApprovalRequested) else None
             prompt.update()
 
@@ -85,7 +86,7 @@ def test_a_yes_typed_twice_does_not_answer_the_question_behind(
     prompt.answer(third, "y")
     assert sent[-1].answer == "yes"
     take(ApprovalResolved(approval_id="3", answer="yes"))
-    around.has_unread_keys = True  # typed before the question was drawn
+    screen.has_unread_keys = True  # typed before the question was drawn
     now += 1.0
     take(asked(4))
     assert not state.answering

@@ -7,7 +7,7 @@ import pytest
 from coder.engine.setup import built_in_commands
 from coder.protocol.events import CommandDone
 from coder.texts import Catalog
-from coder.ui.terminal.local_commands import LOCAL, meant, run_local, with_local_help
+from coder.ui.terminal.local_commands import LOCAL, resolve_command, run_local, with_local_help
 from coder.ui.terminal.render.theme import Theme
 
 
@@ -58,4 +58,4 @@ def test_the_everyday_commands_come_first_and_every_one_once() -> None:
     ],
 )
 def test_a_word_that_means_a_command(typed: str, command: str) -> None:
-    assert meant(typed) == command
+    assert resolve_command(typed) == command

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pyte
@@ -16,7 +17,7 @@ from prompt_toolkit.renderer import Renderer
 
 from coder.ui.terminal.render import live_region as room
 from coder.ui.terminal.render.frame_output import FrameOutput
-from coder.ui.terminal.render.live_region import LiveRegion, Parts
+from coder.ui.terminal.render.live_region import LiveRegion
 
 
 class Bench:
@@ -51,7 +52,7 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Bench, LiveReg
         async def main() -> None:
             with create_pipe_input() as keys:
                 monkeypatch.setattr(room, "keyboard_input", lambda: keys)
-                parts = Parts(
+                sections = SimpleNamespace(
                     live=lambda: bench.live,
                     status=lambda: ["status"],
                     queue=list,
@@ -59,7 +60,7 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Bench, LiveReg
                     bar=list,
                     prompt=lambda: "> ",
                 )
-                shown = LiveRegion(FrameOutput(bench.out), Buffer(), parts, KeyBindings(), vim=False)
+                shown = LiveRegion(FrameOutput(bench.out), Buffer(), sections, KeyBindings(), vim=False)
                 running = asyncio.create_task(shown.app.run_async())
                 await drawn.wait()
                 act(bench, shown)

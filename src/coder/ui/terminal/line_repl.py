@@ -18,7 +18,7 @@ from coder.protocol.events import AnyEvent, ApprovalRequested, InputDone, Sessio
 from coder.protocol.modes import ModeStateChanged
 from coder.protocol.ops import Cancel, UserInput
 from coder.ui.terminal.ask.question import QuestionQueue, ask_approval
-from coder.ui.terminal.local_commands import meant
+from coder.ui.terminal.local_commands import resolve_command
 from coder.ui.terminal.modes.mode_rows import ModeAnnouncer
 from coder.ui.terminal.render.escapes import flat, redirect_to_devnull
 from coder.ui.terminal.render.plain import PlainRenderer
@@ -56,7 +56,7 @@ class LineRepl:
             await self._send(question)
         while (text := await self._read_input()) is not None:
             self.interrupts = 0
-            if text.strip() and not await self._send(meant(text)):
+            if text.strip() and not await self._send(resolve_command(text)):
                 break
         await self._close()
         return 0

@@ -38,7 +38,7 @@ class Terminal(Protocol):
     def send(self, sequence: str) -> None: ...
 
 
-def meant(text: str) -> str:
+def resolve_command(text: str) -> str:
     """The command that a line means which lacks the slash (`exit`, as in a shell) or has a blank after it;
     other lines as they are."""
     line = text.strip()

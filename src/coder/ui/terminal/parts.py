@@ -5,15 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-from prompt_toolkit.buffer import Buffer
-from prompt_toolkit.key_binding import KeyBindingsBase
-
 from coder.config import ConfigError
 from coder.config.allowlist import project_directory
 from coder.engine.engine import Engine
 from coder.engine.setup import Options, Settings, listed_models, provider_of
 from coder.models.model import ModelError
-from coder.texts import Catalog
 from coder.ui.terminal.input.editor import Editor
 from coder.ui.terminal.input.file_index import FileIndex
 from coder.ui.terminal.input.input_history import ProjectHistory
@@ -21,9 +17,6 @@ from coder.ui.terminal.input.menu import Arguments, MenuItem, Menus, ranked
 from coder.ui.terminal.local_commands import BuiltIn, argument_menus
 from coder.ui.terminal.modes.wiring import Modes
 from coder.ui.terminal.render.escapes import flat, safe
-from coder.ui.terminal.render.frame_output import FrameOutput
-from coder.ui.terminal.render.live_region import LiveRegion, Parts
-from coder.ui.terminal.render.live_rows import LiveRows
 
 MOST = 500  # names kept of a server's list
 
@@ -103,18 +96,3 @@ def _completions(
         lambda: [(info.session_id, info.title) for info in view.sessions(30)],
         view.allowed_commands,
     )
-
-
-def make_live_region(
-    output: FrameOutput, buffer: Buffer, rows: LiveRows, keys: KeyBindingsBase, texts: Catalog, *, vim: bool
-) -> LiveRegion:
-    parts = Parts(
-        live=rows.live,
-        status=rows.status,
-        queue=rows.queue,
-        menu=rows.menu,
-        bar=rows.bar,
-        prompt=rows.prompt,
-    )
-    search = texts.say("terminal.search"), texts.say("terminal.search_back")
-    return LiveRegion(output, buffer, parts, keys, vim=vim, search=search)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Literal, cast
 
@@ -25,17 +24,13 @@ from coder.protocol.events import (
     Notice,
     SessionStarted,
     StateChanged,
-    Steered,
     Thought,
     ToolCallChanged,
     TurnEnded,
     VerifyChanged,
 )
 from coder.protocol.modes import ModeStateChanged
-from coder.protocol.ops import Steer
 from coder.texts import Catalog, Text
-from coder.ui.terminal.input.editing import batches, restored_draft
-from coder.ui.terminal.input.editor import Editor
 from coder.ui.terminal.render.escapes import safe
 from coder.ui.terminal.render.width import Line
 
@@ -46,7 +41,8 @@ _CYCLE: tuple[Mode, ...] = ("default", "auto-edit", "plan")  # never into yolo
 
 
 class PromptState(msgspec.Struct):
-    """Changed only by `input_sent` and `apply_event`, except for `queue` and `steered`: see `outbox.py`."""
+    """Changed only by `input_sent` and `apply_event`, except for `queue` and `steered`: see
+    `InputDispatcher`."""
 
     model: str
     mode: str
@@ -251,52 +247,3 @@ def display_path(cwd: Path) -> str:
     home = os.path.expanduser("~")  # noqa: PTH111 - as the shell's prompt shows it, not as a path to use
     text = str(cwd)
     return safe("~" + text[len(home) :] if text == home or text.startswith(home + "/") else text)
-
-
-class Outbox:
-    """Keeps `state.queue` and `state.steered`."""
-
-    def __init__(
-        self,
-        state: PromptState,
-        editor: Editor,
-        submit: Callable[[Steer], None],
-        send: Callable[[str], None],
-        echo: Callable[[str], None],
-    ) -> None:
-        """`send`: as an input of its own; `echo`: into the transcript."""
-        self._state, self._editor = state, editor
-        self._submit, self._send, self._echo = submit, send, echo
-
-    def steer(self, text: str) -> None:
-        self._state.steered.append(text)
-        self._submit(Steer(text, pasted=self._editor.pasted_in(text)))
-
-    def steered(self, event: Steered) -> None:
-        """It was heard; otherwise it is a message like any other."""
-        state = self._state
-        if event.text in state.steered:
-            state.steered.remove(event.text)
-        if event.heard:
-            self._echo(event.text)
-        elif state.busy:
-            state.queue.append(event.text)
-        else:
-            self._send(event.text)
-
-    def input_done(self, event: InputDone, last: str) -> None:
-        """Go on with the queue. After a cancel it waits for the person: the first message comes back into an
-        empty editor, the others stay queued. `last`: the input that is done."""
-        state, editor = self._state, self._editor
-        if event.refused:
-            editor.put(restored_draft([last], editor.buffer.text))
-        elif not state.cancelled:
-            self.send_next()
-        elif state.queue and not editor.message.strip():
-            editor.put(state.queue.pop(0))
-
-    def send_next(self) -> None:
-        if self._state.queue:
-            first, *rest = batches(self._state.queue)
-            self._state.queue[:] = rest
-            self._send(first)

@@ -175,8 +175,8 @@ def _quiet(text: str, width: int) -> Line:
     return clip([("dim", flat(text))], width)
 
 
-class LookBack:
-    """Shows the record of the current session again."""
+class TranscriptPager:
+    """Shows the history of the current session again."""
 
     def __init__(self, engine: Engine, texts: Catalog, theme: Theme, region: LiveRegion) -> None:
         self._view, self._texts, self._theme, self._region = engine.view, texts, theme, region
@@ -234,7 +234,7 @@ class LookBack:
 
     # a resumed session
 
-    async def retell(self, transcript: Transcript, draw: Callable[[], None]) -> None:
+    async def replay(self, transcript: Transcript, draw: Callable[[], None]) -> None:
         """The conversation so far, into the scrollback. Keys are handled meanwhile."""
         columns, began = self._region.columns, time.monotonic()
         for event in entries_to_events(self._view.history(), self._view.outputs, brief_reply):

@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-import os
-import shlex
-import tempfile
 import time
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from prompt_toolkit.application import run_in_terminal
-from prompt_toolkit.application.current import set_app
 from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.filters import vi_navigation_mode
 from prompt_toolkit.formatted_text import fragment_list_width, to_formatted_text
 from prompt_toolkit.key_binding.bindings.named_commands import get_by_name
 from prompt_toolkit.key_binding.vi_state import InputMode
-from prompt_toolkit.search import SearchDirection, start_search, stop_search
 
-from coder.base.process.programs import Runs, find_chosen, own_environment, run
 from coder.ui.terminal.input.editing import Shape, moved, text_rows
 from coder.ui.terminal.input.editor import Editor
-from coder.ui.terminal.modes.slot import ModeBar, key_name
+from coder.ui.terminal.input.external_editor import edit_outside
+from coder.ui.terminal.input.focus import InputFocus
 from coder.ui.terminal.screen_state import Mode, PromptState, next_mode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from prompt_toolkit.application import Application
     from prompt_toolkit.key_binding import KeyPressEvent
 
@@ -38,32 +29,22 @@ _LEAVE_HINT = "terminal.leave_hint"  # shown after Ctrl+C on an empty line, wher
 
 
 class SessionControl(Protocol):
-    """What keys can do to the session."""
+    """The session, as keys control it."""
 
     def submit(self, text: str) -> None: ...
 
     def steer(self, text: str) -> None:
-        """Send a message to the turn that runs."""
+        """Send a message to the running turn."""
         ...
 
     def set_mode(self, mode: Mode) -> None: ...
 
     def show_transcript(self) -> None:
-        """All of the session, in the pager."""
+        """Show the whole session in the pager."""
         ...
 
     def rewind(self) -> None:
         """Choose an earlier message to go back to."""
-        ...
-
-    def question_takes(self, key: str) -> bool:
-        """Whether the key answers the open question, or ends a word that did."""
-        ...
-
-    def question_key(self, key: str) -> None: ...
-
-    def question_backspace(self) -> bool:
-        """Whether the question took the key."""
         ...
 
     def cancel(self) -> None: ...
@@ -74,24 +55,24 @@ class SessionControl(Protocol):
 class Actions:
     """One method per key binding."""
 
-    def __init__(self, editor: Editor, state: PromptState, session: SessionControl, bar: ModeBar) -> None:
-        self.editor = editor
+    def __init__(
+        self, focus: InputFocus, state: PromptState, session: SessionControl, workspace: Path
+    ) -> None:
+        self.editor, self.focus = focus.editor, focus
         self.state = state
         self.session = session
-        self.bar = bar
+        self.workspace = workspace
         self.app: Application[None]
-        self.workspace = Path.cwd()
-        self.hint = ""  # text key of what the last key calls for
+        self.hint = ""  # text key of the hint that the last key shows
         self._next_hint = ""  # the same of the key being handled
         self.keys_asked = False  # `?` was the last key, on an empty line
         self._escaped = _NEVER
         self._vertical_goal = (-1, 0)  # caret after the last Up or Down, and its goal column
-        self._searched_from = (0, 0)
-        editor.on_stash = self._enter_insert_mode
 
     def attach(self, app: Application[None]) -> None:
         """Bind to the application, which is created later."""
-        self.app = app
+        self.app = self.focus.app = app
+        self.editor.on_stash = lambda: enter_insert_mode(app)
         app.key_processor.after_key_press += lambda _processor: self._key_handled()
 
     def _key_handled(self) -> None:
@@ -115,7 +96,7 @@ class Actions:
         text = self.editor.message
         self.editor.clear(remember=not self.state.answering)
         self.session.submit(text)
-        self._enter_insert_mode()
+        enter_insert_mode(self.app)
 
     def steer(self) -> None:
         """Send the text, or else what is queued, to the model at its next step. Without a turn the key does
@@ -133,21 +114,14 @@ class Actions:
             self.editor.clear(remember=True)
             self.session.steer(text)
 
-    def show_transcript(self) -> None:
-        self.session.show_transcript()
-
     def cycle_mode(self) -> None:
-        """The next operating mode; at rest, where the row is free, with a word on what it does."""
+        """Switch to the next operating mode; while idle, hint at its meaning in the free row."""
         if self.state.answering:
             return
         mode = next_mode(self.state.mode)
         self.session.set_mode(mode)
         if not self.state.busy:
             self._next_hint = f"mode.set.{mode}"
-
-    def _enter_insert_mode(self) -> None:
-        """A new prompt or question starts in vim's insert mode."""
-        self.app.vi_state.input_mode = InputMode.INSERT
 
     def end_of_input(self) -> None:
         if self.editor.empty:
@@ -189,7 +163,7 @@ class Actions:
         if self.state.busy:
             self.session.cancel()
         elif self.editor.in_bar:
-            self.leave_bar()
+            self.focus.leave_bar()
         elif not self.editor.empty:
             self.clear_text()
         elif self.hint == _LEAVE_HINT:
@@ -227,7 +201,7 @@ class Actions:
         if buffer.working_index < len(buffer._working_lines) - 1:
             buffer.history_forward()
         else:
-            self.editor.in_bar = self.bar.enter()
+            self.focus.enter_bar()
 
     def _move_row(self, by: int) -> bool:
         """Move by a screen row; False at the edge."""
@@ -247,45 +221,11 @@ class Actions:
         widths = [fragment_list_width(to_formatted_text(prefix(0, at))) if prefix else 0 for at in (0, 1)]
         return Shape(self.app.output.get_size().columns, *widths)
 
-    def search(self) -> None:
-        """Reverse incremental search."""
-        buffer = self.editor.buffer
-        self._searched_from = buffer.working_index, buffer.cursor_position
-        start_search(direction=SearchDirection.BACKWARD)
-
-    def stop_search(self) -> None:
-        """Abort the search and restore where it began."""
-        buffer = self.editor.buffer
-        stop_search()
-        buffer.working_index, buffer.cursor_position = self._searched_from
-
     def take_back(self) -> None:
         """Edit the newest queued message, before the current draft."""
         text = self.state.queue.pop()
         draft = self.editor.buffer.text
         self.editor.put(f"{text}\n{draft}" if draft else text)
-
-    def bar_key(self, key: str, data: str) -> None:
-        answer = self.bar.key(key_name(key), data)
-        self.editor.in_bar = answer == "stay"
-        if answer == "pass":
-            self.editor.paste(data) if len(data) > 1 else self.editor.buffer.insert_text(data)
-
-    def leave_bar(self) -> None:
-        self.bar.leave()
-        self.editor.in_bar = False
-
-    @property
-    def occupied(self) -> bool:
-        """Whether the person is typing, searching or editing a mode."""
-        return not self.editor.empty or self.app.layout.is_searching or self.bar.editing
-
-    def compact_after_overflow(self) -> None:
-        """Stash the draft and abort a search, for a question."""
-        if self.app.layout.is_searching:
-            with set_app(self.app):  # called by an event, not a key
-                self.stop_search()
-        self.editor.stash()
 
     def may_show_keys(self) -> bool:
         return self.editor.empty and not self.state.answering and not self.editor.keys_shown
@@ -298,19 +238,6 @@ class Actions:
     def newline(self) -> None:
         self.editor.buffer.newline(copy_margin=False)
 
-    def backspace(self) -> None:
-        if not self.session.question_backspace():
-            self.editor.backspace()
-
-    def paste(self, data: str) -> None:
-        self.editor.paste(data)
-
-    def accept(self) -> None:
-        self.editor.accept()
-
-    def complete(self) -> None:
-        self.editor.ask_for_menu()
-
     def kill_word(self, event: KeyPressEvent, name: str) -> None:
         """A paste placeholder is killed and yanked as one word."""
         label = self.editor.cut_label()
@@ -321,34 +248,15 @@ class Actions:
 
     def open_editor(self) -> None:
         """Edit the text in `$EDITOR`, with paste placeholders expanded."""
-        self.app.create_background_task(self._edit_outside(self.editor.message))
+        text = self.editor.message
 
-    async def _edit_outside(self, text: str) -> None:
-        edited = await self._edited(text, ".md")
-        if edited is not None and edited != text:
-            self.editor.put_draft(edited)
+        def done(edited: str | None) -> None:
+            if edited is not None and edited != text:
+                self.editor.put_draft(edited)
 
-    def edit_diff(self, text: str, done: Callable[[str | None], None]) -> None:
-        """Edit a diff; `done` gets it, or None if there is no editor."""
-
-        async def run() -> None:
-            done(await self._edited(text, ".diff"))
-
-        self.app.create_background_task(run())
-
-    async def _edited(self, text: str, suffix: str) -> str | None:
-
-        edited = await run_in_terminal(
-            lambda: edited_text(text, os.environ, self.workspace, suffix), in_executor=True
-        )
-        if edited is None:
-            self.app.output.bell()
-        return edited
+        edit_outside(self.app, text, ".md", self.workspace, done)
 
     # the terminal
-
-    def suspend(self) -> None:
-        self.app.suspend_to_background()
 
     def clear_screen(self) -> None:
         """Scroll the screen's content into scrollback."""
@@ -358,60 +266,27 @@ class Actions:
         self.app.output.flush()
         self.app.invalidate()
 
-    def vim_mode(self) -> str:
-        """The text key of vim's mode; empty without vim, and while text is inserted as anywhere else."""
-        if self.app.editing_mode != EditingMode.VI:
-            return ""
-        if self.editor.buffer.selection_state is not None:
-            return "terminal.vim_visual"
-        mode = self.app.vi_state.input_mode
-        if mode == InputMode.NAVIGATION:
-            return "terminal.vim_normal"
-        replacing = mode in (InputMode.REPLACE, InputMode.REPLACE_SINGLE)
-        return "terminal.vim_replace" if replacing else ""
 
-    def set_vim(self, on: bool) -> None:
-        self.app.editing_mode = EditingMode.VI if on else EditingMode.EMACS
-        self.app.vi_state.input_mode = InputMode.INSERT
+def enter_insert_mode(app: Application[None]) -> None:
+    """A new prompt or question starts in vim's insert mode."""
+    app.vi_state.input_mode = InputMode.INSERT
 
 
-_USUAL = ("editor", "nano", "vi", "emacs")
+def toggle_vim(app: Application[None]) -> bool:
+    """Whether vim mode is on now."""
+    on = app.editing_mode != EditingMode.VI
+    app.editing_mode = EditingMode.VI if on else EditingMode.EMACS
+    enter_insert_mode(app)
+    return on
 
 
-def edited_text(text: str, environ: Mapping[str, str], workspace: Path, suffix: str = ".md") -> str | None:
-    """The edited text; None if there is no editor or it failed. The temporary file has mode 0600. `suffix`
-    tells the editor what kind of text it is."""
-    handle, name = tempfile.mkstemp(prefix="coder-", suffix=suffix)
-    path = Path(name)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", errors="replace", newline="") as file:
-            file.write(text)
-        if not _ran(path, environ, workspace):
-            return None
-        return path.read_bytes().decode("utf-8", errors="replace").replace("\r\n", "\n").removesuffix("\n")
-    except OSError:
-        return None
-    finally:
-        path.unlink(missing_ok=True)
-
-
-def _ran(path: Path, environ: Mapping[str, str], workspace: Path) -> bool:
-    for first, *rest in filter(None, _commands(environ)):
-        program = find_chosen(first, environ.get("PATH"), workspace)
-        try:
-            if program is not None:
-                line, kept = [program, *rest, str(path)], own_environment(environ)
-                return run(line, runs=Runs.FOR_PERSON, environment=kept)[0] == 0
-        except OSError:
-            continue
-    return False
-
-
-def _commands(environ: Mapping[str, str]) -> Iterator[list[str]]:
-    for name in ("VISUAL", "EDITOR"):
-        if value := environ.get(name, "").strip():
-            try:
-                yield shlex.split(value)
-            except ValueError:  # unbalanced quotes: perhaps a path
-                yield [value]
-    yield from ([name] for name in _USUAL)
+def vim_mode(app: Application[None], editor: Editor) -> str:
+    """The text key of vim's mode; empty without vim and in insert mode."""
+    if app.editing_mode != EditingMode.VI:
+        return ""
+    if editor.buffer.selection_state is not None:
+        return "terminal.vim_visual"
+    mode = app.vi_state.input_mode
+    if mode == InputMode.NAVIGATION:
+        return "terminal.vim_normal"
+    return "terminal.vim_replace" if mode in (InputMode.REPLACE, InputMode.REPLACE_SINGLE) else ""

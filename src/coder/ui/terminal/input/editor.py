@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 
 from prompt_toolkit.buffer import Buffer
@@ -13,21 +12,21 @@ from coder.ui.terminal.input.editing import (
     Request,
     cluster_end,
     cluster_start,
-    collapses,
     continued,
-    expanded,
-    label_before,
     menu_request,
-    outside_label,
-    paste_label,
     replaced,
-    whole_labels,
-    without_label,
 )
 from coder.ui.terminal.input.input_history import LONGEST, ProjectHistory, is_private
 from coder.ui.terminal.input.menu import Menu, Menus
-
-_RECENT_PASTES = 20
+from coder.ui.terminal.input.pastes import (
+    Pastes,
+    collapses,
+    expanded,
+    label_before,
+    outside_label,
+    whole_labels,
+    without_label,
+)
 
 
 class Editor:
@@ -38,15 +37,10 @@ class Editor:
         self.menus = menus
         self.menu: Menu | None = None
         self.keys_shown = False  # until the next key
-        self.pastes: dict[str, str] = {}
+        self.pastes = Pastes(label)
         self.in_bar = False
         self.on_stash: Callable[[], None] = lambda: None  # called when a question replaces the draft
         self._history = history
-        self._label = label
-        self._recalled: dict[str, str] = {}  # pastes too long for the history file, kept for this session
-        self._recent_pastes: deque[tuple[str, str]] = deque(
-            maxlen=_RECENT_PASTES
-        )  # placeholders of late, and their pastes
         self._before = Caret("", 0)
         self._entry = 1  # place of the history entry being edited
         self._dismissed: int | None = None  # start of the token whose menu was closed with Esc
@@ -66,14 +60,9 @@ class Editor:
         self.buffer.document = Document(caret.text, caret.at)
 
     @property
-    def labels(self) -> dict[str, str]:
-        """Pasted text by placeholder."""
-        return {**self._recalled, **self.pastes}
-
-    @property
     def message(self) -> str:
         """The text with pastes expanded."""
-        return expanded(self.buffer.text, self.labels)
+        return expanded(self.buffer.text, self.pastes.labels)
 
     @property
     def empty(self) -> bool:
@@ -83,70 +72,55 @@ class Editor:
         """Empty the prompt; `remember` adds its text to the history."""
         if remember and self.message.strip():
             self._remember(self.message)
-            self._recent_pastes.extend(self.pastes.items())
-        self.pastes.clear()
+            self.pastes.remember_recent()
+        self.pastes.current.clear()
         self._begin(Document())
 
     def _remember(self, message: str) -> None:
         if len(message) <= LONGEST:
-            if pasted := [text for label, text in self.labels.items() if label in self.buffer.text]:
+            if pasted := [text for label, text in self.pastes.labels.items() if label in self.buffer.text]:
                 self._history.pastes[message] = pasted
             self._history.append_string(message)
         elif not is_private(message):
-            self._recalled |= self.pastes
+            self.pastes.keep_for_session()
             self._history.remember(self.buffer.text)
-
-    def as_typed(self, message: str) -> str:
-        """A recent message with its pastes collapsed again."""
-        for label, pasted in self._recent_pastes:
-            message = message.replace(pasted, label)
-        return message
-
-    def pasted_in(self, message: str) -> list[str]:
-        """The parts of a recent message that were pasted."""
-        return list(dict.fromkeys(pasted for _, pasted in self._recent_pastes if pasted in message))
 
     def put(self, text: str) -> None:
         """Replace the text. Long text becomes a placeholder: every key would redraw it."""
         text = self._with_labels(text)
         if len(text) > LONGEST:
-            text = self._placeholder(expanded(text, self.labels))
+            text = self.pastes.collapse(expanded(text, self.pastes.labels))
         self.caret = Caret(text, len(text))
         self.menu = None
 
     def _with_labels(self, text: str) -> str:
-        """A message that comes back, with the parts that were pasted collapsed again."""
-        recent = [pasted for _, pasted in self._recent_pastes if pasted in text]
-        for pasted in dict.fromkeys((*self._history.pastes.get(text, ()), *recent)):
-            if pasted in text and collapses(pasted):
-                label = next((name for name, whole in self.labels.items() if whole == pasted), "")
-                text = text.replace(pasted, label or self._placeholder(pasted), 1)
-        return text
+        return self.pastes.collapse_again(text, self._history.pastes.get(text, ()))
 
     def stash(self) -> None:
         """Set the draft aside for a question; `unstash` restores it."""
         if self._stashed is None:
-            self._stashed = self.buffer.document, self.pastes
-            self.pastes = {}
+            self._stashed = self.buffer.document, self.pastes.current
+            self.pastes.current = {}
             self._begin(Document())
             self.on_stash()
 
     def unstash(self) -> None:
         if self._stashed is not None:
-            document, self.pastes = self._stashed
+            document, self.pastes.current = self._stashed
             self._stashed = None
             self._begin(document)
 
     def put_draft(self, text: str) -> None:
         """Replace the draft, even while it is stashed."""
-        self.pastes.clear()
+        pastes = self.pastes
+        pastes.current.clear()
         if self._stashed is None:
             self.put(text)
             return
-        pastes, self.pastes = self.pastes, {}
-        shown = self._placeholder(text) if len(text) > LONGEST else text
-        self._stashed = Document(shown), self.pastes
-        self.pastes = pastes
+        current, pastes.current = pastes.current, {}
+        shown = pastes.collapse(text) if len(text) > LONGEST else text
+        self._stashed = Document(shown), pastes.current
+        pastes.current = current
 
     def type_into_draft(self, text: str) -> None:
         """Add typed text to the draft, even while it is stashed."""
@@ -179,17 +153,10 @@ class Editor:
     def paste(self, data: str) -> None:
         """Insert a single line without its newline; collapse more into a placeholder."""
         text = data.replace("\r\n", "\n").replace("\r", "\n")
-        self.buffer.insert_text(self._placeholder(text) if collapses(text) else text.rstrip("\n"))
-
-    def _placeholder(self, text: str) -> str:
-        """A new placeholder for pasted text."""
-        lines = text.rstrip("\n").count("\n") + 1
-        label = paste_label(self._label(lines), self.labels)
-        self.pastes[label] = text
-        return label
+        self.buffer.insert_text(self.pastes.collapse(text) if collapses(text) else text.rstrip("\n"))
 
     def backspace(self) -> None:
-        caret = without_label(self.caret, self.labels)
+        caret = without_label(self.caret, self.pastes.labels)
         if caret is None:
             here = self.caret
             self.buffer.delete_before_cursor(here.at - cluster_start(here.text, here.at))
@@ -211,7 +178,7 @@ class Editor:
 
     def cut_label(self) -> str:
         """Delete the placeholder before the caret, if any."""
-        label = label_before(self.caret, self.labels)
+        label = label_before(self.caret, self.pastes.labels)
         if label:
             self.backspace()
         return label
@@ -273,7 +240,11 @@ class Editor:
             self._entry = self._place
             self._before = self.caret = Caret(folded, len(folded))
             return
-        repaired = whole_labels(self._before.text, self.caret, self.labels) if same and self.pastes else None
+        repaired = (
+            whole_labels(self._before.text, self.caret, self.pastes.labels)
+            if same and self.pastes.current
+            else None
+        )
         self._before, self._entry = self.caret, self._place
         if repaired is not None:
             self.caret = repaired
@@ -281,7 +252,7 @@ class Editor:
             self.open_menu()
 
     def _on_cursor_moved(self, _buffer: Buffer) -> None:
-        at = outside_label(self.caret, self._before.at, self.labels)
+        at = outside_label(self.caret, self._before.at, self.pastes.labels)
         self._before = self.caret
         if at != self.caret.at:
             self.buffer.cursor_position = at

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from prompt_toolkit.filters import Filter
 
     from coder.config.schema import KeyAction
+    from coder.ui.terminal.ask.approval_prompt import ApprovalPrompt
     from coder.ui.terminal.input.actions import Actions
     from coder.ui.terminal.pick import Picker
 
@@ -70,14 +71,16 @@ def toolkit_keys(keys: str) -> list[str]:
     return named
 
 
-def bindings(actions: Actions, picker: Picker, chosen: Mapping[KeyAction, str]) -> KeyBindings:
+def bindings(
+    actions: Actions, picker: Picker, question: ApprovalPrompt, chosen: Mapping[KeyAction, str]
+) -> KeyBindings:
     """`chosen`: keys by action (`ui.keys`)."""
     table = _Table(actions, chosen)
     _bind_sending(table)
     _bind_moving(table)
     _bind_editing(table)
     _bind_vim(table)
-    _bind_question(table)
+    _bind_question(table, question)
     _bind_bar(table)
     _bind_picker(table, picker)
     return table.keys
@@ -91,7 +94,7 @@ def _bind_sending(table: _Table) -> None:
     on("c-c", do=actions.interrupt, when=~is_searching)
     on("<sigint>", do=actions.interrupt, when=table.anywhere)
     on("c-d", do=actions.end_of_input)
-    table.named("suspend", actions.suspend, table.anywhere)
+    table.named("suspend", lambda: actions.app.suspend_to_background(), table.anywhere)
     table.named("clear_screen", actions.clear_screen, table.anywhere)
     table.named("rewind", actions.session.rewind)
 
@@ -104,34 +107,35 @@ def _bind_moving(table: _Table) -> None:
         on(up, do=actions.up)
         on(down, do=actions.down)
     on("?", do=actions.show_keys, when=table.typing & Condition(actions.may_show_keys))
-    on("tab", do=actions.accept, when=table.editing & menu)
-    on("tab", do=actions.complete, when=table.editing & ~menu)
+    on("tab", do=actions.editor.accept, when=table.editing & menu)
+    on("tab", do=actions.editor.ask_for_menu, when=table.editing & ~menu)
     on("s-tab", do=actions.up, when=table.editing & menu)
     table.named("mode", actions.cycle_mode, table.at_prompt & ~menu)
-    table.named("search", actions.search, table.typing)
-    on("c-c", do=actions.stop_search, when=is_searching)
-    on("c-g", do=actions.stop_search, when=is_searching)
+    table.named("search", actions.focus.search, table.typing)
+    on("c-c", do=actions.focus.stop_search, when=is_searching)
+    on("c-g", do=actions.focus.stop_search, when=is_searching)
 
 
 def _bind_editing(table: _Table) -> None:
     actions, on, keys = table.actions, table.on, table.keys
-    table.named("newline", actions.newline)
-    on("escape", "c-j", do=actions.newline)
-    on("backspace", do=actions.backspace)
-    on("delete", do=actions.editor.delete, when=table.typing)
+    editor = actions.editor
+    table.named("newline", lambda: editor.buffer.newline(copy_margin=False))
+    on("escape", "c-j", do=lambda: editor.buffer.newline(copy_margin=False))
+    on("backspace", do=editor.backspace)
+    on("delete", do=editor.delete, when=table.typing)
     for left, right in (("left", "right"), ("c-b", "c-f")):
-        on(left, do=lambda: actions.editor.move(-1), when=table.typing)
-        on(right, do=lambda: actions.editor.move(1), when=table.typing)
+        on(left, do=lambda: editor.move(-1), when=table.typing)
+        on(right, do=lambda: editor.move(1), when=table.typing)
     table.named("editor", actions.open_editor)
     table.named("steer", actions.steer)
-    table.named("transcript", actions.show_transcript)
+    table.named("transcript", actions.session.show_transcript)
     # A flow-control key (XON) must not quote the next one.
     on("c-q", do=lambda: None, when=table.anywhere)
     keys.add("c-w", filter=table.typing)(lambda event: actions.kill_word(event, "unix-word-rubout"))
     keys.add("escape", "backspace", filter=table.typing & emacs_mode)(
         lambda event: actions.kill_word(event, "backward-kill-word")
     )
-    keys.add(Keys.BracketedPaste, filter=table.editing)(lambda event: actions.paste(event.data))
+    keys.add(Keys.BracketedPaste, filter=table.editing)(lambda event: editor.paste(event.data))
 
 
 def _bind_vim(table: _Table) -> None:
@@ -145,15 +149,15 @@ def _bind_vim(table: _Table) -> None:
     table.keys.add("c-r", filter=navigating, save_before=lambda _event: False)(lambda _event: buffer.redo())
 
 
-def _bind_question(table: _Table) -> None:
+def _bind_question(table: _Table, question: ApprovalPrompt) -> None:
     """One key decides a question."""
-    session = table.actions.session
-    decides = Condition(
-        lambda: session.question_takes("\r" if table.pressed == Keys.ControlM else table.pressed)
-    )
+    decides = Condition(lambda: question.takes("\r" if table.pressed == Keys.ControlM else table.pressed))
     # Eager: self-insert takes precedence over "<any>".
     table.keys.add("<any>", filter=table.at_prompt & decides, eager=True)(
-        lambda event: session.question_key(event.data)
+        lambda event: question.key(event.data)
+    )
+    table.on(
+        "backspace", do=question.leave_reason, when=table.at_prompt & Condition(question.is_reason_empty)
     )
 
 
@@ -162,13 +166,13 @@ def _bind_bar(table: _Table) -> None:
     actions, keys = table.actions, table.keys
 
     def in_bar_key(event: KeyPressEvent) -> None:
-        actions.bar_key(event.key_sequence[0].key, event.data)
+        actions.focus.bar_key(event.key_sequence[0].key, event.data)
 
     for_bar = Condition(lambda: bool(table.pressed) and table.pressed not in _NOT_THE_BARS)
     # Eager: vim's and the editor's bindings take precedence over "<any>".
     keys.add("<any>", filter=table.in_bar & for_bar, eager=True)(in_bar_key)
     keys.add("escape", filter=table.in_bar)(in_bar_key)
-    keys.add("escape", "enter", filter=table.in_bar)(lambda _event: actions.bar_key("newline", ""))
+    keys.add("escape", "enter", filter=table.in_bar)(lambda _event: actions.focus.bar_key("newline", ""))
 
 
 def _bind_picker(table: _Table, picker: Picker) -> None:

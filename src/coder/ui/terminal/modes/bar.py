@@ -17,9 +17,9 @@ from coder.protocol.modes import (
     TriggerInstantMode,
 )
 from coder.texts import Catalog
+from coder.ui.terminal.modes.bar_interface import KeyAnswer
 from coder.ui.terminal.modes.known import Entry, KnownModes, as_inputs
 from coder.ui.terminal.modes.mode_rows import Focus, keys_line, mode_lines, summary, window
-from coder.ui.terminal.modes.slot import KeyAnswer
 from coder.ui.terminal.render.escapes import flat
 from coder.ui.terminal.render.theme import Theme
 from coder.ui.terminal.render.width import Line, clip, line_width

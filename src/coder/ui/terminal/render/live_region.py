@@ -11,7 +11,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Hashable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, Protocol
 
 from prompt_toolkit.application import Application, get_app, in_terminal
 from prompt_toolkit.application.current import set_app
@@ -262,21 +262,16 @@ def theme_on(answer: str) -> str:
     return "light" if brightness > 0.5 else "dark"
 
 
-class Parts:
-    """The sections of the live region: each a function that returns its current rows with SGR colours."""
+class Sections(Protocol):
+    """The sections of the live region, each as its current rows with SGR colours."""
 
-    def __init__(
-        self,
-        *,
-        live: Rows,
-        status: Rows,
-        queue: Rows,
-        menu: Rows,
-        bar: Rows,
-        prompt: Callable[[], str],
-    ) -> None:
-        self.live, self.status, self.queue = live, status, queue
-        self.menu, self.bar, self.prompt = menu, bar, prompt
+    def live(self) -> Sequence[str]: ...
+    def status(self) -> Sequence[str]: ...
+    def queue(self) -> Sequence[str]: ...
+    def menu(self) -> Sequence[str]: ...
+    @property
+    def bar(self) -> Rows: ...
+    def prompt(self) -> str: ...
 
 
 class LiveRegion:
@@ -286,7 +281,7 @@ class LiveRegion:
         self,
         output: FrameOutput,
         buffer: Buffer,
-        parts: Parts,
+        sections: Sections,
         keys: KeyBindingsBase,
         *,
         vim: bool,
@@ -299,7 +294,7 @@ class LiveRegion:
         toolbar = SearchToolbar(
             forward_search_prompt=search[0], backward_search_prompt=search[1], ignore_case=True
         )
-        prefix = partial(_prefix, parts.prompt)
+        prefix = partial(_prefix, sections.prompt)
         self.input = Window(
             InputControl(buffer, toolbar.control, prefix),
             wrap_lines=True,
@@ -310,13 +305,13 @@ class LiveRegion:
         rows: list[AnyContainer] = [
             self.input,
             toolbar,
-            _rows(parts.menu),
-            _rows(parts.bar),
+            _rows(sections.menu),
+            _rows(sections.bar),
             Window(height=Dimension(min=0, preferred=0, weight=1)),
         ]
         self.app = LiveApplication(
-            lambda: [*parts.live(), *parts.status(), *parts.queue()],
-            lambda: self._below(parts),
+            lambda: [*sections.live(), *sections.status(), *sections.queue()],
+            lambda: self._below(sections),
             layout=Layout(HSplit(rows), focused_element=self.input),
             key_bindings=keys,
             style=Style([("search-toolbar", "noreverse")]),
@@ -329,10 +324,10 @@ class LiveRegion:
             output=output,
         )
 
-    def _below(self, parts: Parts) -> Hashable:
+    def _below(self, sections: Sections) -> Hashable:
         """Cache key of the rows from the prompt on: other state changes only with a key, which redraws."""
         text = self.buffer.text, self.buffer.cursor_position
-        return text, parts.prompt(), tuple(parts.menu()), tuple(parts.bar()), self.app.editing_mode
+        return text, sections.prompt(), tuple(sections.menu()), tuple(sections.bar()), self.app.editing_mode
 
     def _input_height(self) -> Dimension:
         return Dimension(min=1, max=max(1, self.output.all_rows // 2))

@@ -6,10 +6,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from coder.config.schema import key_names
+from coder.config.schema import UiSection, key_names
 from coder.texts import Catalog
+from coder.ui.terminal.ask.approval_prompt import ApprovalPrompt
 from coder.ui.terminal.input.editor import Editor
 from coder.ui.terminal.input.menu import ROWS as MENU_ROWS
+from coder.ui.terminal.pick import Picker
 from coder.ui.terminal.render.escapes import safe
 from coder.ui.terminal.render.status_row import busy_line
 from coder.ui.terminal.render.theme import Theme
@@ -53,28 +55,27 @@ class LiveRows:
     def __init__(
         self,
         state: PromptState,
-        editor: Editor,
-        transcript: Transcript,
+        cwd: Path,
+        ui: UiSection,
         texts: Catalog,
         theme: Theme,
-        cwd: Path,
+        *,
+        editor: Editor,
+        transcript: Transcript,
+        picker: Picker,
+        question: ApprovalPrompt,
+        bar: Callable[[], list[str]],
+        size: Callable[[], tuple[int, int]],
+        redraw_after: Callable[[float], object],
     ) -> None:
-        self.state, self.editor, self.transcript = state, editor, transcript
+        self.state, self.cwd, self.plain = state, display_path(cwd), ui.plain
         self.texts, self.theme = texts, theme
-        self.cwd = display_path(cwd)
-        self.plain = False
+        self.editor, self.transcript, self.picker, self.question = editor, transcript, picker, question
+        self.bar, self.size, self.redraw_after = bar, size, redraw_after
         self.hint = ""  # shown until the next key: "Ctrl+C again leaves"
-        self.size: Callable[[], tuple[int, int]] = lambda: (80, 24)
-        self.bar: Callable[[], list[str]] = list
-        self.redraw_after: Callable[[float], object] = lambda _seconds: None
-        self.key_names = key_names({})
-        self.pick_rows: Callable[[], list[Line]] = list
-        self.pick_prompt: Callable[[], str] = str
-        self.pick_title: Callable[[], str] = str
-        self.question_rows: Callable[[int], list[Line]] = lambda _columns: []
-        self.question_prompt: Callable[[int], str] = lambda _columns: ""
+        self.key_names = key_names(ui.keys)
         self._tail: list[str] = []
-        self._tail_size = (0, 0)  # the size that it was worked out for
+        self._tail_size = (0, 0)  # the terminal's size when it was rendered
         self._resized = float("-inf")
 
     def update_tail(self) -> None:
@@ -110,10 +111,10 @@ class LiveRows:
             key = "terminal.question_waits" if self.editor.in_bar else "terminal.question_after_typing"
             waits: Line = [("ask", self.texts.say(key))]
             return self._render(
-                self.question_rows(columns) if self.state.answering else [clip(waits, columns)]
+                self.question.rows(columns, rows) if self.state.answering else [clip(waits, columns)]
             )
         line = self._busy(columns) if self.state.busy else context_line(self.state, self.texts)
-        if title := self.pick_title():
+        if title := self.picker.title():
             line = [("strong", title)]
         if self.hint:
             line = [("note", self.hint)]
@@ -144,13 +145,13 @@ class LiveRows:
         return self._render([*more, *(clip(line, columns) for line in shown)])
 
     def queued(self, text: str, key: str = "terminal.queued") -> Line:
-        shown = " ".join(self.editor.as_typed(text).split())
+        shown = " ".join(self.editor.pastes.as_typed(text).split())
         return [("dim", self.texts.say(key, text=safe(shown)))]
 
     def menu(self) -> list[str]:
         menu = self.editor.menu
         columns, rows = self.size()
-        if picking := self.pick_rows():
+        if picking := self.picker.rows():
             return self._render(picking)
         if menu is None:
             return self._keys(columns, rows) if self.editor.keys_shown else []
@@ -175,16 +176,16 @@ class LiveRows:
         return self._render(lines)
 
     def _keys(self, columns: int, rows: int) -> list[str]:
-        """What the keys do, below an empty line."""
+        """The key help, below an empty line."""
         lines = self.texts.say("help.keys", **self.key_names).split("\n")
         found = [row for line in lines for row in wrap([("dim", line)], columns, [("", "  ")], [("", "  ")])]
         return self._render(found[: max(1, rows - 4)])
 
     def prompt(self) -> str:
-        columns, _ = self.size()
+        columns, rows = self.size()
         if self.state.answering:
-            return self.theme.paint("ask", self.question_prompt(columns))
-        if searching := self.pick_prompt():
+            return self.theme.paint("ask", self.question.prompt(columns, rows))
+        if searching := self.picker.prompt():
             return self.theme.paint("prompt", searching)
         text = prompt_text(self.state, shortened_path(self.cwd, self.state.mode, columns))
         mode, end, rest = text.partition("]")
