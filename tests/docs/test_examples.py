@@ -177,21 +177,32 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert (page.parent / target.split("#")[0]).exists(), target
 
 
-READMES = pytest.mark.parametrize("name", ["README.md", "README.zh.md"])
+def commands_named(page: str) -> set[str]:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return set(re.findall(r"`/([a-z][a-z-]*)(?![\w/.-])[^`]*`", text))
 
 
-@READMES
-def test_the_table_of_subcommands_is_complete(name: str) -> None:
-    readme = (ROOT / name).read_text(encoding="utf-8")
-    assert [name for name in SUBCOMMANDS if f"`coder {name}" not in readme] == []
+PERSONS_PAGES = ["session", "permissions", "memory", "instructions", "providers", "troubleshooting"]
 
 
-@READMES
-def test_the_readme_names_commands_that_there_are(name: str) -> None:
-    readme = (ROOT / name).read_text(encoding="utf-8")
-    named = set(re.findall(r"`/([a-z][a-z-]*)(?![\w/.-])[^`]*`", readme))
-    assert named >= {"undo", "redo", "permissions", "plan", "budget", "memory"}
-    assert named - {*COMMANDS, *LOCAL} == {"name"}  # which stands for a mode of one's own
+@pytest.mark.parametrize(
+    "page", ["README.md", "README.zh.md", *(f"docs/{name}.md" for name in PERSONS_PAGES)]
+)
+def test_the_commands_that_pages_name_exist(page: str) -> None:
+    named = commands_named(page)
+    assert named
+    assert named - {*COMMANDS, *LOCAL} <= {"name"}  # which stands for a mode of one's own
+
+
+def test_the_page_on_sessions_names_the_everyday_commands() -> None:
+    everyday = {"undo", "redo", "rewind", "diff", "status", "budget", "memory"}
+    assert commands_named("docs/session.md") >= everyday
+
+
+def test_the_readme_stays_short() -> None:
+    assert all(len((ROOT / name).read_text().splitlines()) <= 120 for name in ("README.md", "README.zh.md"))
+    first_screen = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()[:40]
+    assert all(any(word in line for line in first_screen) for word in ("./dev demo", "--live", "./dev test"))
 
 
 def test_no_source_cites_a_document_that_is_not_here() -> None:

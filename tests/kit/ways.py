@@ -1,4 +1,4 @@
-"""Walking the ways that ARCHITECTURE.md tells: a real run is traced, and must pass what each list names."""
+"""The runs of docs/code.md: a real run is traced, and must call what each list names, in that order."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ threading.setprofile(tell)
 
 def ways() -> dict[str, list[str]]:
     """By title, `file function` for each item of its list."""
-    page = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "code.md").read_text(encoding="utf-8")
     sections = [section.partition("\n") for section in page.split("\n### ")[1:]]
     return {
         title: [f"{file} {function}" for file, function in _ITEM.findall(text.split("\n## ")[0])]

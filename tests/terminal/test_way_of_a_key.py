@@ -1,4 +1,4 @@
-"""ARCHITECTURE's way of a keystroke is walked (the other ways: tests/docs/test_ways.py)."""
+"""The keystroke of docs/code.md is traced (the other runs: tests/docs/test_ways.py)."""
 
 from __future__ import annotations
 
