@@ -1,4 +1,4 @@
-"""ARCHITECTURE.md and docs/code.md: packages and files exist, and every function of a run is called in order."""
+"""ARCHITECTURE.md and docs/code.md: packages and files exist, each function of a run is called in order."""
 
 from __future__ import annotations
 
