@@ -46,7 +46,7 @@ def _about(form: type[msgspec.Struct], field: msgspec.structs.FieldInfo) -> tupl
     if field.default is None:  # which is left out
         text = text.removesuffix(" or null")
     always = field.required or not form.__struct_config__.omit_defaults
-    return text, "always" if always else "where it applies"
+    return text, "always" if always else "if set"
 
 
 def _parts(form: object) -> Iterator[type[msgspec.Struct]]:
