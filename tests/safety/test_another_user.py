@@ -4,6 +4,7 @@ else's session."""
 from __future__ import annotations
 
 import asyncio
+import codecs
 import fcntl
 import http.client
 import os
@@ -23,7 +24,9 @@ from coder.extend.modes.discover import ModeRoots, discover
 from coder.texts import Catalog
 from coder.ui.browser.pages import Answers
 from coder.ui.browser.web_server import ViewServer
+from kit import ScriptedServer
 from kit.companion import FakeEditor
+from kit.driving import Project
 
 ANOTHER = 12_345
 
@@ -68,6 +71,27 @@ def test_modes_above_that_are_not_ours_are_not_read_through_a_link_either(shared
     assert discover(ModeRoots(shared / "work" / "project", [])) == []
 
 
+def test_a_home_that_others_could_write_is_not_used(project: Project) -> None:
+    """As where HOME is /tmp: whoever makes `.coder` first has coder run programs."""
+    canary = project.home / "canary"
+    command = {"type": "command", "command": f"touch {canary}"}
+    project.configure(hooks={"SessionStart": [{"hooks": [command]}]})
+    home = project.home / ".coder"
+    with ScriptedServer([{"text": "ok"}] * 2) as server:
+        if os.getuid() == 0:
+            os.chown(home, ANOTHER, ANOTHER)
+            assert project.coder("--once", "hi", url=server.url).returncode == 0  # of a container's host, say
+            assert canary.exists()
+            canary.unlink()
+            project.home.chmod(0o1777)
+        else:
+            home.chmod(0o777)
+        done = project.coder("--once", "hi", url=server.url)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"Another user could have written {home}" in done.stderr
+    assert not canary.exists()
+
+
 def test_who_holds_the_lock_of_a_directory_stops_nobody(tmp_path: Path) -> None:
     """Everybody who can read a directory can lock it."""
     (tmp_path / ".coder").mkdir()
@@ -89,6 +113,8 @@ as_root = pytest.mark.skipif(
 @contextmanager
 def another_user() -> Iterator[None]:
     """The sockets made here are another user's."""
+    for name in ("ascii", "idna", "latin-1"):  # that user may not read our interpreter's files
+        codecs.lookup(name)
     os.seteuid(ANOTHER)
     try:
         yield

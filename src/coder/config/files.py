@@ -21,6 +21,21 @@ IGNORED_BY_GIT: Final = "/.gitignore\n/history/\n/sessions/\n"  # itself too: `g
 MAX_BYTES: Final = 1_048_576  # written by hand: more is a mistake or an attack
 
 
+def is_own(home: Path) -> bool:
+    """Whether other users had no hand in $CODER_HOME, which names programs. Root may use another's, as that
+    of a container's host, but not one that anybody could have made, as in /tmp.
+    """
+    me = os.getuid()
+    try:
+        found = [home.lstat(), home.stat()]
+        above = home.parent.stat()
+    except OSError:
+        return True  # not there, or not to be read
+    if me != 0:
+        return not found[1].st_mode & stat.S_IWOTH and all(one.st_uid in (0, me) for one in found)
+    return not above.st_mode & stat.S_IWOTH or all(one.st_uid == 0 for one in found)
+
+
 def read_bounded(path: Path, label: str, bound: Path | None = None) -> bytes | None:
     """The bytes of a regular file, `None` where absent; `label` names it in errors. `bound`: the resolved
     project that it must not lead out of."""

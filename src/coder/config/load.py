@@ -15,7 +15,7 @@ import msgspec
 from coder.base.files import coder_home
 from coder.base.text import shown
 from coder.config import ConfigError
-from coder.config.files import read_bounded
+from coder.config.files import is_own, read_bounded
 from coder.config.providers import check_address, check_headers
 from coder.config.schema import Config
 
@@ -153,6 +153,8 @@ def load(
 ) -> Loaded:
     """Load all layers. `home` is `$CODER_HOME`; `flags` maps dotted keys to values; `gives` is the presets'
     table, which tells whether a setting of the project is looser. Raises only `ConfigError`."""
+    if not is_own(home):
+        raise ConfigError("config.shared_home", directory=home)
     below, project, *above = _layers(
         lambda: _file_layer("home", home / "config.json", str(home / "config.json")),
         lambda: None if _same_file(cwd, home) else _project_layer(cwd),

@@ -277,6 +277,10 @@ TEXTS: dict[str, str] = {
     "cli.help.local_yes": "fetch without asking",
     "config.allowlist_not_saved": "What is always allowed could not be saved to {file}: {why}.",
     "config.bad_header": "{where} holds a character that an HTTP header cannot carry.",
+    "config.shared_home": (
+        "Another user could have written {directory}, where coder finds programs to run. Make it yours "
+        "(`chown`, `chmod 700`), or set CODER_HOME to a directory of your own."
+    ),
     "config.bad_home": "There is no home folder here; set CODER_HOME to a folder for coder's own files.",
     "config.bad_value": "{where} is {found}; allowed: {allowed}.",
     "config.corrupt_store": "{file} is damaged ({why}) and was taken as empty.",

@@ -260,6 +260,10 @@ TEXTS: dict[str, str] = {
     "cli.help.local_yes": "不询问，直接下载",
     "config.allowlist_not_saved": "无法把总是允许的内容保存到 {file}：{why}。",
     "config.bad_header": "{where} 含有 HTTP 头不允许的字符。",
+    "config.shared_home": (
+        "{directory} 可能被其他用户写过，而 coder 会运行其中指定的程序。"
+        "请将其归为己有（`chown`、`chmod 700`），或把 CODER_HOME 设为你自己的目录。"
+    ),
     "config.bad_home": "找不到主目录；请把 CODER_HOME 设为存放 coder 自身文件的文件夹。",
     "config.bad_value": "{where} 的值是 {found}；可用：{allowed}。",
     "config.corrupt_store": "{file} 已损坏（{why}），按空文件处理。",
