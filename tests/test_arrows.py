@@ -233,7 +233,7 @@ def said(path: Path) -> Iterator[tuple[str, int]]:
             "BatchError",
             "ConfigError",
             "McpError",
-            "NotUnderstood",
+            "ShellParseError",
             "UsageError",
         ):
             yield from ((key, node.lineno) for key in literals(node.args[0]))

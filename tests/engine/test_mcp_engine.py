@@ -165,7 +165,7 @@ def test_a_rule_does_not_cover_a_tool_that_the_server_redefines(project: Project
     turn = [{"calls": [call("mcp__plain__echo", text="hi")]}, {"text": "ok"}]
     with ScriptedServer(turn * 4) as server:
         assert asyncio.run(scenario(server.url)) == [0, 0, 1, 2, 2]
-    assert "has changed what this tool is" in str(asked[0].reasons[0])
+    assert "has changed this tool's definition" in str(asked[0].reasons[0])
     assert not asked[0].can_always
     assert log.read_text(encoding="utf-8").count("call echo") == 3
 

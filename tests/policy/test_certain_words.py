@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from coder.policy.shell.tree import read_line
-from coder.policy.shell.words import NotUnderstood, Word
+from coder.policy.shell.words import ShellParseError, Word
 
 BASH = shutil.which("bash")
 NAMES = (
@@ -178,7 +178,7 @@ def generated(seed: int, count: int) -> list[tuple[str, list[Word]]]:
         line = f"p {' '.join(words)}"
         try:
             parsed = read_line(line)
-        except (NotUnderstood, ValueError):
+        except (ShellParseError, ValueError):
             continue
         if len(parsed.commands) == 1 and not parsed.substitutes:
             simple = parsed.commands[0]
@@ -196,7 +196,7 @@ def lines_of_commands(seed: int, count: int) -> list[tuple[str, list[list[Word]]
         line = "".join(part + choose.choice(("", " ", " ", " ")) for part in parts)
         try:
             parsed = read_line(line)
-        except (NotUnderstood, ValueError):
+        except (ShellParseError, ValueError):
             continue
         words = [simple.words for simple in parsed.commands]
         certain = all(word.exact for one in words for word in one)

@@ -435,9 +435,9 @@ def told(line: str, root: Path, mode: OperatingMode) -> list[str]:
     return [str(reason) for reason in reasons[1:]]
 
 
-def test_a_question_says_why_a_program_that_only_looks_is_in_doubt(tmp_path: Path) -> None:
+def test_a_question_says_why_a_program_that_only_reads_is_in_doubt(tmp_path: Path) -> None:
     assert told("cat /root/x", tmp_path, "default") == [
-        "`cat /root/x`: looks outside the workspace, at what may be private."
+        "`cat /root/x`: reads outside the workspace, where private data may be."
     ]
     assert told("npm install left-pad", tmp_path, "default") == []
 

@@ -21,7 +21,7 @@ def test_segment_by_segment(tmp_path: Path) -> None:
     assert [segment["decision"] for segment in told["segments"]] == ["allow", "ask", "ask"]
     assert told["risks"] == ["rm can delete or overwrite files for good."]
     assert [segment["rule"] for segment in told["segments"]] == [
-        "only looks",
+        "only reads",
         "not known to be read-only",
         "can delete or change files, or end processes; rm can delete or overwrite files for good.",
     ]
@@ -29,7 +29,7 @@ def test_segment_by_segment(tmp_path: Path) -> None:
         "decision: ask",
         "  Mode default with preset balanced asks before a command not known to be read-only.",
         "allow  ls",
-        "       only looks",
+        "       only reads",
         "ask    touch x",
         "       not known to be read-only",
         "ask    rm y",
@@ -43,7 +43,7 @@ def test_in_chinese_only_commands_stay(tmp_path: Path) -> None:
         "决定：询问",
         "  default 模式（权限预设 balanced）要求先询问：不确定是否只读的命令。",
         "允许   ls",
-        "       只是查看",
+        "       只读取",
         "询问   touch x",
         "       不确定是否只读",
         "询问   rm y",
@@ -74,4 +74,4 @@ def test_inner_lines_and_broken_ones(tmp_path: Path) -> None:
     assert [segment["decision"] for segment in told["segments"]] == ["ask", "allow", "ask"]
     told = as_data(explain("ls $(", tmp_path, "yolo", "default"))
     assert told["decision"] == "ask"
-    assert "cannot be read" in told["risks"][0]
+    assert "cannot be parsed" in told["risks"][0]

@@ -309,7 +309,7 @@ def test_what_cannot_be_found_out_is_asked_about(
     for line in ("git status", "git log", "cd . && git diff"):
         verdict = judge(line, repository.root)
         assert not verdict.read_only
-        assert "cannot be found out" in str(verdict.segments[-1].rule)
+        assert "settings" in str(verdict.segments[-1].rule)
 
 
 def test_git_of_the_workspace_is_not_asked(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -202,4 +202,4 @@ def test_no_line_leaves_the_sandbox_through_files_that_a_job_can_exchange(
     play_swapping(project, [job, outside], lambda _project: None, mode="yolo")
     _, told = project.of_type("observation")
     assert told["meta"]["ok"] == runs
-    assert ("Background jobs run" in told["content"]) != runs
+    assert ("Background jobs are running" in told["content"]) != runs

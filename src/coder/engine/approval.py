@@ -487,7 +487,6 @@ _INSTEAD = {
     "mkdir": _WRITE,
     "cp": _WRITE,
 }
-_WRITING = ("policy.why.writes", "policy.why.overwrites")
 
 
 def advice(session: Session, tool: Tool, args: Mapping[str, Any]) -> str:
@@ -512,7 +511,7 @@ def _ways(session: Session, tool: Tool, args: Mapping[str, Any]) -> Iterator[str
 
 def _tool_for(segment: Segment) -> tuple[str, str]:
     """The tool that makes the change of a command, and what it does."""
-    if segment.rule.key in _WRITING:
+    if segment.rule.key == "policy.why.writes":
         return _WRITE
     first, *rest = segment.command.split() or [""]
     name = base_name(first)

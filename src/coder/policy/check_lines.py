@@ -12,7 +12,7 @@ from typing import Literal
 from coder.policy.check_programs import NAMES
 from coder.policy.checks import find_check
 from coder.policy.shell.tree import Line, SimpleCommand, read_line
-from coder.policy.shell.words import NotUnderstood
+from coder.policy.shell.words import ShellParseError
 from coder.protocol.entries import CheckRun
 
 _MAX_LINE = 4_000  # characters; a longer line is a script
@@ -37,7 +37,7 @@ def plain_line(line: str) -> Line | None:
         return None  # the parser stays unloaded
     try:
         found = read_line(line.strip())
-    except (NotUnderstood, RecursionError, ValueError):
+    except (ShellParseError, RecursionError, ValueError):
         return None
     return found if found.plain else None
 
@@ -107,7 +107,7 @@ def _is_fine(name: str, status: int) -> bool:
 def _plain_commands(line: str) -> Sequence[SimpleCommand]:
     try:
         found = read_line(line.strip())
-    except (NotUnderstood, RecursionError, ValueError):
+    except (ShellParseError, RecursionError, ValueError):
         return ()
     return found.commands if found.plain else ()
 

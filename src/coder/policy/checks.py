@@ -246,7 +246,7 @@ class _Finder:
         assert self._around is not None
         found: list[Check] = []
         if _is_steered(package, self._around.root):
-            self.doubt = self.doubt or Text("policy.why.npmrc")
+            self.doubt = self.doubt or Text("policy.why.check_opaque", name="npm")
         for script, text in texts.items():
             verdict = self._around.judge(text, package)
             found += verdict.checks

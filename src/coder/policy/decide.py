@@ -17,7 +17,6 @@ from coder.tools.tool import Kind
 
 _STRICTEST: tuple[Decision, ...] = ("deny", "ask", "allow")
 _LEAVE_PLAN = Text("policy.plan.leave")
-_BY_PLACE = ("policy.why.private", "policy.why.sweeps")
 _READ_ONLY = "runs, read-only"  # the row of a `runs` tool whose command is known to be read-only
 _MEMORY = "edits, of no named file"  # the row of memory, which reaches other sessions and projects
 
@@ -214,7 +213,7 @@ def _acting_parts(verdict: ShellVerdict) -> list[Text]:
     """
     acting = [segment for segment in verdict.segments if not segment.read_only]
     if len(verdict.segments) == 1:
-        acting = [segment for segment in acting if segment.rule.key in _BY_PLACE]
+        acting = [segment for segment in acting if segment.rule.key == "policy.why.private"]
     acting.sort(key=lambda segment: segment.check is not None and segment.check.doubt is None)
     return [Text("policy.part", command=segment.command, why=segment.rule) for segment in acting[:3]]
 

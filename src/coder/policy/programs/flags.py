@@ -51,17 +51,17 @@ def check_flags(args: list[Word], flags: Flags) -> Text | None:
             continue
         if options and word.maybe_option():
             if not word.exact:
-                return Text("policy.why.expansion_option")
+                return Text("policy.why.expansion")
             if _forbidden(word.text, flags):
-                return Text("policy.why.option_writes", option=word.text)
+                return Text("policy.why.option", option=word.text)
             # Some accept no option after an operand: `uniq in -c` writes the file `-c`.
             if not ended and (not operands or flags.operands is None):
                 continue
         operands += 2 if word.splits or (not word.exact and flags.operands is not None) else 1
         if word.text in flags.words or any(text in word.text for text in flags.texts):
-            return Text("policy.why.word_acts", word=word.text)
+            return Text("policy.why.acts", name=word.text)
     if flags.operands is not None and operands > flags.operands:
-        return Text("policy.why.operand_writes")
+        return Text("policy.why.arguments")
     return None
 
 

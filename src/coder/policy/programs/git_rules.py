@@ -83,13 +83,13 @@ def git(args: list[Word], places: WorkingDirectories) -> Text | None:
     """Why this call of git is not read-only, or None."""
     name, rest, before = subcommand(args)
     if not name:
-        return Text("policy.why.git_options")
+        return Text("policy.why.git_programs")
     why = _why_acts(name, rest)
     if why:
         return why
     directories = [before[i + 1].text for i, word in enumerate(before) if word.text == "-C"]
     if len(directories) > 1 or not all(places.inside(directory) for directory in directories):
-        return Text("policy.why.git_elsewhere")
+        return Text("policy.why.leaves")
     if name in _SETTINGS_UNCHANGED:
         return None
     known = places.git_is_contained(*directories, into=name in _RECURSES)
@@ -101,21 +101,21 @@ def _why_acts(name: str, rest: list[Word]) -> Text | None:
         # `git reflog -5` means `git reflog show -5`.
         bare = name == "reflog" and (not rest or (rest[0].exact and rest[0].maybe_option()))
         if not bare and not (rest and rest[0].exact and rest[0].text in _SECOND_WORDS[name]):
-            return Text("policy.why.repository")
+            return Text("policy.why.acts", name=f"git {name}")
         return _why_shows(rest if bare else rest[1:], _DIFF)
     if name in _READ_ONLY:
         return _why_shows(rest, _READ_ONLY[name])
     rule = _RULES.get(name)
-    return rule(rest) if rule else Text("policy.why.git_unknown", name=name)
+    return rule(rest) if rule else Text("policy.why.acts", name=f"git {name}")
 
 
 def _why_shows(rest: list[Word], flags: Flags) -> Text | None:
     """Why options of the diff and log family act, or None. Whatever shows commits takes them all."""
     why = check_flags(rest, flags)
     if not why and any(_SIGNATURES.search(word.text) for word in rest):
-        return Text("policy.why.signatures")
+        return Text("policy.why.git_programs")
     again = next((word.text for word in rest if _diffs_elsewhere(word.text)), None)
-    return why or (Text("policy.why.option_writes", option=again) if again else None)
+    return why or (Text("policy.why.option", option=again) if again else None)
 
 
 def _diffs_elsewhere(option: str) -> bool:
@@ -136,18 +136,18 @@ def _refs(plain: frozenset[str], listing: tuple[str, ...]) -> Callable[[list[Wor
     def rule(rest: list[Word]) -> Text | None:
         given = _exact(rest)
         if given is None:
-            return Text("policy.why.expansion_ref")
+            return Text("policy.why.expansion")
         listed = any(text in listing for text in given)
         value_expected = False
         for text in given:
             if text in _REF_VALUES:
                 value_expected = True
             elif _SIGNATURES.search(text):
-                return Text("policy.why.signatures")
+                return Text("policy.why.git_programs")
             elif text in plain or text.startswith(_REF_FORMS) or re.fullmatch(r"-n\d+", text):
                 value_expected = False
             elif text.startswith("-") or not (listed or value_expected):
-                return Text("policy.why.refs_change")
+                return Text("policy.why.acts", name="git")
             else:
                 value_expected = False
         return None
@@ -161,13 +161,13 @@ def _remote(rest: list[Word]) -> Text | None:
         given in ([], ["-v"], ["--verbose"])
         or (len(given) == 2 and given[0] == "get-url" and not given[1].startswith("-"))
     )
-    return None if plain else Text("policy.why.remote")
+    return None if plain else Text("policy.why.acts", name="git remote")
 
 
 def _config(rest: list[Word]) -> Text | None:
     given = _exact(rest)
     if given is None:
-        return Text("policy.why.config_expansion")
+        return Text("policy.why.expansion")
     given = [text for text in given if text not in _CONFIG_SCOPE]
     if given in (["--list"], ["-l"], ["list"]):
         return None
@@ -175,13 +175,17 @@ def _config(rest: list[Word]) -> Text | None:
     given = given[1:] if getting else given
     # Without a dot it is no key, but may be a subcommand like `edit`.
     plain = len(given) == 1 and not given[0].startswith("-") and (getting or "." in given[0])
-    return None if plain else Text("policy.why.config_write")
+    return None if plain else Text("policy.why.acts", name="git config")
 
 
 def _symbolic_ref(rest: list[Word]) -> Text | None:
     given = _exact(rest)
     names = [text for text in given or ["", ""] if text not in ("--short", "-q", "--quiet")]
-    return None if len(names) == 1 and not names[0].startswith("-") else Text("policy.why.ref_changes")
+    return (
+        None
+        if len(names) == 1 and not names[0].startswith("-")
+        else Text("policy.why.acts", name="git symbolic-ref")
+    )
 
 
 _RULES: dict[str, Callable[[list[Word]], Text | None]] = {

@@ -115,7 +115,7 @@ def _skip(script: str, at: int, chars: str) -> int:
     return at
 
 
-_EXPANSION = Text("policy.why.expansion_option")
+_EXPANSION = Text("policy.why.expansion")
 
 
 # -- awk, sed ---------------------------------------------------------------------------------------------
@@ -131,9 +131,9 @@ def awk(args: list[Word], places: WorkingDirectories) -> Text | None:
     if index < len(args) and args[index].exact and args[index].text == "--":
         index += 1
     if index >= len(args) or not args[index].exact or args[index].text.startswith("-"):
-        return Text("policy.why.awk_hidden")
+        return Text("policy.why.expansion")
     if not _harmless_awk(args[index].text):
-        return Text("policy.why.awk_writes")
+        return Text("policy.why.acts", name="awk")
     if any(word.text.startswith("/inet") for word in args[index + 1 :]):
         return Text("policy.why.network")  # gawk opens a connection
     if not all(word.single for word in args[:index]) or any(
@@ -178,11 +178,11 @@ def sed(args: list[Word], places: WorkingDirectories) -> Text | None:
         elif word.exact and word.text.startswith("--expression="):
             scripts.append(Word(word.text.split("=", 1)[1]))
         elif not (word.exact and word.text in _SED_FLAGS):
-            return Text("policy.why.option_may_write", option=word.text) if word.exact else _EXPANSION
+            return Text("policy.why.option", option=word.text) if word.exact else _EXPANSION
     if not scripts:
         scripts, operands = operands[:1], operands[1:]
     if not scripts or not all(word.exact and is_harmless_script(word.text) for word in scripts):
-        return Text("policy.why.sed_writes")
+        return Text("policy.why.acts", name="sed")
     return None
 
 
@@ -199,30 +199,30 @@ def single_test(args: list[Word], places: WorkingDirectories) -> Text | None:
     if args and args[-1].exact and args[-1].text == "]":
         args = args[:-1]
     if any(word.exact and word.text in _EVALUATING for word in args):
-        return Text("policy.why.test_evaluates")
+        return Text("policy.why.evaluates")
     if all(word.exact for word in args):
         return None
     if args[0].exact and args[0].text == "!":
         args = args[1:]
     if any(not word.single and word.maybe_option() for word in args):
-        return Text("policy.why.expansion_test")
+        return Text("policy.why.expansion")
     shape_known = (
         len(args) == 1
         or (len(args) == 2 and args[0].exact and args[0].text in _UNARY)
         or (len(args) == 3 and args[1].exact and args[1].text in _BINARY)
     )
-    return None if shape_known else Text("policy.why.test_operators")
+    return None if shape_known else Text("policy.why.arguments")
 
 
 def double_test(args: list[Word], places: WorkingDirectories) -> Text | None:
     """`[[ … ]]`: numeric comparison evaluates its operands as arithmetic."""
     for index, word in enumerate(args):
         if word.exact and word.text in _EVALUATING:
-            return Text("policy.why.test_evaluates")
+            return Text("policy.why.evaluates")
         if word.exact and word.text in _NUMERIC:
             around = args[max(index - 1, 0) : index] + args[index + 1 : index + 2]
             if not all(operand.exact and operand.text.isdigit() for operand in around):
-                return Text("policy.why.numeric")
+                return Text("policy.why.evaluates")
     return None
 
 
@@ -234,13 +234,13 @@ def printf(args: list[Word], places: WorkingDirectories) -> Text | None:
     if len(args) >= 2 and args[0].exact and args[0].text == "-v":
         name = args[1]
         if not name.exact or not is_identifier(name.text) or is_dangerous(name.text):
-            return Text("policy.why.printf_variable")
+            return Text("policy.why.arguments")
         args = args[2:]
     dashes = bool(args) and args[0].exact and args[0].text == "--"
     args = args[1:] if dashes else args
     if args and (not args[0].exact or (args[0].text.startswith("-") and not dashes)):
-        return Text("policy.why.printf_hidden")
-    return Text("policy.why.printf_assigns") if args and _assigns(args[0].text) else None
+        return Text("policy.why.expansion")
+    return Text("policy.why.arguments") if args and _assigns(args[0].text) else None
 
 
 def _assigns(form: str) -> bool:
@@ -252,10 +252,10 @@ def read(args: list[Word], places: WorkingDirectories) -> Text | None:
     """`read` into plain variables only: a subscript in a name is evaluated."""
     for word in args:
         if not word.exact:
-            return Text("policy.why.variable_hidden")
+            return Text("policy.why.expansion")
         harmless = word.text in ("-r", "-a", "-d", "-ra", "-rd", "-s", "-p") or len(word.text) <= 1
         if not harmless and (not is_identifier(word.text) or is_dangerous(word.text)):
-            return Text("policy.why.read_variable")
+            return Text("policy.why.arguments")
     return None
 
 
@@ -263,20 +263,20 @@ def shell_set(args: list[Word], places: WorkingDirectories) -> Text | None:
     """`set -euo pipefail` and the like; no positional parameters or tracing."""
     given = [word.text for word in args if word.exact]
     if len(given) != len(args):
-        return Text("policy.why.expansion_set")
+        return Text("policy.why.expansion")
     flags = [text for text in given if text != "pipefail"]
     plain = all(text[:1] in "-+" and text[1:] and set(text[1:]) <= set("euox") for text in flags)
     return (
         None
         if plain and ("pipefail" not in given or any("o" in text for text in flags))
-        else Text("policy.why.shell_changes")
+        else Text("policy.why.arguments")
     )
 
 
 def numbers_only(args: list[Word], places: WorkingDirectories) -> Text | None:
     """`exit`, `break`, `return` …: at most a number."""
     fine = all((word.exact and word.text.isdigit()) or word.shell_text in ("$?", "$!") for word in args)
-    return None if len(args) <= 1 and fine else Text("policy.why.not_number")
+    return None if len(args) <= 1 and fine else Text("policy.why.arguments")
 
 
 def change_directory(args: list[Word], places: WorkingDirectories) -> Text | None:
@@ -284,7 +284,7 @@ def change_directory(args: list[Word], places: WorkingDirectories) -> Text | Non
     if len(args) == 2 and args[0].exact and args[0].text == "--":
         args = args[1:]
     if len(args) != 1 or not args[0].exact or args[0].text in ("-", "") or args[0].text.startswith("-"):
-        return Text("policy.why.folder_unknown")
+        return Text("policy.why.leaves")
     target = args[0].text
     stays = places.inside(target) and places.inside(os.path.normpath(target))
     return None if stays else Text("policy.why.leaves")
@@ -294,7 +294,7 @@ def declare(args: list[Word], places: WorkingDirectories) -> Text | None:
     """`export x=1`, `local y`: plain names, and no attribute that evaluates values."""
     for word in args:
         if not word.exact or not (word.text in ("-x", "-r", "-g", "-rx", "-xr") or is_identifier(word.text)):
-            return Text("policy.why.declaration")
+            return Text("policy.why.arguments")
         if is_identifier(word.text) and not may_be_exported(word.text):
             return Text("policy.why.changes_variable", name=word.text)
     return None
@@ -314,11 +314,11 @@ def xxd(args: list[Word], places: WorkingDirectories) -> Text | None:
         if text in _XXD_VALUED and index + 1 < len(args) and args[index + 1].exact:
             index += 1
         elif text not in _XXD_PLAIN and not (text[:2] in _XXD_VALUED and text[2:].isdigit()):
-            return Text("policy.why.option_may_write", option=text)
+            return Text("policy.why.option", option=text)
         index += 1
     if any(not word.single or word.maybe_option() for word in args[index:]):
         return _EXPANSION
-    return Text("policy.why.operand_writes") if len(args) - index > 1 else None
+    return Text("policy.why.arguments") if len(args) - index > 1 else None
 
 
 def ps(args: list[Word], places: WorkingDirectories) -> Text | None:
@@ -357,11 +357,11 @@ def date(args: list[Word], places: WorkingDirectories) -> Text | None:
         word = args[index]
         if word.exact and word.text in ("-d", "--date", "-r", "--reference"):
             if index + 1 < len(args) and not args[index + 1].single:
-                return Text("policy.why.expansion_option")
+                return Text("policy.why.expansion")
             index += 2
             continue
         if not word.exact or not word.text.startswith(("-", "+")):
-            return Text("policy.why.date_sets")
+            return Text("policy.why.arguments")
         index += 1
     options = [word for word in args if word.text.startswith("-") and not word.text.startswith("-I")]
     return check_flags(options, _DATE)
@@ -370,13 +370,13 @@ def date(args: list[Word], places: WorkingDirectories) -> Text | None:
 def tar(args: list[Word], places: WorkingDirectories) -> Text | None:
     """Listing only, of local archives only (`host:file` starts a remote shell)."""
     if not args or not all(word.exact for word in args):
-        return Text("policy.why.not_listing")
+        return Text("policy.why.arguments")
     mode = args[0].text.removeprefix("-")
     plain = "t" in mode and set(mode) <= set("tvfzjJ")
     return (
         None
         if plain and not any(_is_unsafe_operand(word) for word in args[1:])
-        else Text("policy.why.not_listing")
+        else Text("policy.why.arguments")
     )
 
 
@@ -384,7 +384,7 @@ def unzip(args: list[Word], places: WorkingDirectories) -> Text | None:
     """Listing only."""
     if len(args) == 2 and args[0].exact and args[0].text in ("-l", "-v", "-Z") and not args[1].maybe_option():
         return None
-    return Text("policy.why.not_listing")
+    return Text("policy.why.arguments")
 
 
 def _is_unsafe_operand(word: Word) -> bool:

@@ -366,7 +366,7 @@ def _find(args: list[Word]) -> Inner | None:
             acts = True
     if not commands and not acts:
         return None
-    note = None if commands else Text("policy.why.find_acts")
+    note = None if commands else Text("policy.why.acts", name="find")
     return Inner(commands=commands, acts=acts, elsewhere=elsewhere, note=note)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from coder.policy.shell.words import (
-    NotUnderstood,
+    ShellParseError,
     Word,
     ansi_quoted,
     bare_word,
@@ -72,13 +72,13 @@ class WordReader:
     def word(self, node: Node) -> Word:
         reader = self._readers.get(node.type)
         if reader is None:
-            raise NotUnderstood("policy.unread.word_kind", kind=node.type)
+            raise ShellParseError(self._text(node))
         return reader(node, self._text(node))
 
     def pattern(self, node: Node) -> None:
         """A pattern of `case` or `[[ =~ ]]`: literal characters only."""
         if _PATTERN_FORBIDS.intersection(self._text(node)):
-            raise NotUnderstood("policy.unread.pattern")
+            raise ShellParseError(self._text(node))
 
     def heredoc(self, body: Node) -> None:
         """The body of a here-document: the text between its expansions must be literal."""
@@ -101,10 +101,10 @@ class WordReader:
             if child.type in _ARITHMETIC_NODES:
                 self.arithmetic(child)
             elif child.is_named:
-                self._on_trouble(child, Text("policy.why.arithmetic_variable"))
+                self._on_trouble(child, Text("policy.why.evaluates"))
                 self.substitutions(child)
             elif child.type not in _ARITHMETIC_TOKENS:
-                self._on_trouble(child, Text("policy.why.arithmetic_assigns"))
+                self._on_trouble(child, Text("policy.why.evaluates"))
 
     def substitutions(self, node: Node) -> None:
         """Report the substitutions below a node that is already trouble."""
@@ -119,7 +119,7 @@ class WordReader:
     def _bare(self, node: Node, text: str) -> Word:
         start = node.start_byte
         if text.startswith("#") and (not start or self._data[start - 1] in b" \t\n;&|("):
-            raise NotUnderstood("policy.unread.comment_word")
+            raise ShellParseError(text)
         if text == "[" and (node.parent is None or node.parent.type != "concatenation"):
             return Word(text, shell_text=text)  # the program; within a word it begins a glob
         return bare_word(text)
@@ -127,13 +127,13 @@ class WordReader:
     def _string(self, node: Node, text: str) -> Word:
         children = node.children
         if len(children) < 2 or children[0].type != '"' or children[-1].type != '"':
-            raise NotUnderstood("policy.unread.string")
+            raise ShellParseError(text)
         parts: list[Word] = []
         position = children[0].end_byte
         for child in children[1:]:
             gap = self._data[position : child.start_byte].decode()
             if gap.strip(" \t\n"):
-                raise NotUnderstood("policy.unread.string")
+                raise ShellParseError(text)
             parts.append(Word(gap))
             parts.append(self._string_part(child))
             position = child.end_byte
@@ -145,15 +145,15 @@ class WordReader:
             return Word(text[:-1])  # in the tree blanks alone belong to the quote that ends them
         if node.type == "string_content":
             if _has_bare_quote(text):
-                raise NotUnderstood("policy.unread.string_elsewhere")
+                raise ShellParseError(text)
             return Word(double_quoted_text(text))
         if node.type == "$":
             following = self._data[node.end_byte : node.end_byte + 1].decode("latin-1")
             if following != '"' and starts_expansion(following):
-                raise NotUnderstood("policy.unread.dollar")
+                raise ShellParseError(text)
             return Word(text)
         if not node.is_named:
-            raise NotUnderstood("policy.unread.string")
+            raise ShellParseError(text)
         self._check_nested_quotes(node)
         # The tree includes blanks before an expansion in it; in quotes they are text.
         lead = text[: len(text) - len(text.lstrip(" \t\n"))]
@@ -166,31 +166,31 @@ class WordReader:
         position = node.start_byte
         for child in node.children:
             if child.start_byte != position:
-                raise NotUnderstood("policy.unread.run_together")
+                raise ShellParseError(text)
             position = child.end_byte
             if child.type == "$":
                 if child is not node.children[-1] and child.end_byte != node.end_byte:
-                    raise NotUnderstood("policy.unread.dollar")
+                    raise ShellParseError(text)
                 # At the end of a word the tree takes `$$` for one token.
                 parts.append(Word("$") if self._text(child) == "$" else Word("", exact=False))
             elif child.is_named:
                 parts.append(self.word(child))
             else:
-                raise NotUnderstood("policy.unread.word")
+                raise ShellParseError(text)
         if position != node.end_byte:
-            raise NotUnderstood("policy.unread.run_together")
+            raise ShellParseError(text)
         return joined(parts, text)
 
     def _variable(self, node: Node, text: str) -> Word:
         if text.lstrip(" \t\n")[:1] != "$" or len(node.children) != 2:
-            raise NotUnderstood("policy.unread.expansion")
+            raise ShellParseError(text)
         return Word("", exact=False, splits=True, shell_text=text)
 
     def _expansion(self, node: Node, text: str) -> Word:
         for child in node.children:
             if child.type in ("regex", "extglob_pattern"):
                 if _PATTERN_FORBIDS.intersection(self._text(child)):
-                    raise NotUnderstood("policy.unread.expansion")
+                    raise ShellParseError(text)
             elif child.type in ("variable_name", "special_variable_name"):
                 continue
             elif child.is_named and child.type in self._readers:
@@ -215,7 +215,7 @@ class WordReader:
 
     def _braces(self, node: Node, text: str) -> Word:
         if any(child.is_named and child.type != "number" for child in node.children):
-            raise NotUnderstood("policy.unread.braces")
+            raise ShellParseError(text)
         return Word("", exact=False, splits=True, shell_text=text)
 
     # -- text ------------------------------------------------------------------------------------------
@@ -229,7 +229,7 @@ class WordReader:
         """
         text = self._text(node)
         if node.type == "expansion" and ("'" in text or ('"' in text and "\\" in text)):
-            raise NotUnderstood("policy.unread.expansion")
+            raise ShellParseError(text)
 
     def _literal(self, start: int, end: int) -> None:
         double_quoted_text(self._data[start:end].decode())
@@ -252,30 +252,30 @@ def check_heredoc(node: Node, data: bytes) -> None:
     parts = {child.type: child for child in node.children}
     start, end = parts.get("heredoc_start"), parts.get("heredoc_end")
     if start is None or end is None:
-        raise NotUnderstood("policy.unread.heredoc_endless")
+        raise ShellParseError(_text(node, data))
     delimiter, raw = _delimiter(_text(start, data))
     strip_tabs = "<<-" in parts
     lines = data.decode().split("\n")
     # bash reads the body from the line after the operator; row numbers do not depend on the tree's extent.
     first, last = start.end_point[0] + 1, end.start_point[0]
     if start.start_point[0] != node.start_point[0] or last < first or last >= len(lines):
-        raise NotUnderstood("policy.unread.heredoc")
+        raise ShellParseError(_text(node, data))
     body = [line.lstrip("\t") if strip_tabs else line for line in lines[first : last + 1]]
     if body[-1] != delimiter or delimiter in body[:-1]:
-        raise NotUnderstood("policy.unread.heredoc_elsewhere")
+        raise ShellParseError(_text(node, data))
     for child in node.children:
         if child.type not in ("heredoc_body", "heredoc_end") and child.end_point[0] != first - 1:
-            raise NotUnderstood("policy.unread.heredoc_lines")
+            raise ShellParseError(_text(node, data))
     found = parts.get("heredoc_body")
     if raw and found is not None and found.children:
-        raise NotUnderstood("policy.unread.heredoc")
+        raise ShellParseError(_text(node, data))
     text = "\n".join(body[:-1])
     if not raw and found is None and ("$" in text or "`" in text):
-        raise NotUnderstood("policy.unread.heredoc")
+        raise ShellParseError(_text(node, data))
     if not raw and any(line.endswith("\\") for line in body):
-        raise NotUnderstood("policy.unread.heredoc_joined")
+        raise ShellParseError(_text(node, data))
     if not raw and found is not None and not found.children and ("$" in text or "`" in text):
-        raise NotUnderstood("policy.unread.heredoc_expansion")
+        raise ShellParseError(_text(node, data))
 
 
 def _delimiter(text: str) -> tuple[str, bool]:
@@ -290,7 +290,7 @@ def _delimiter(text: str) -> tuple[str, bool]:
 
 def _plain(name: str) -> str:
     if not name.replace("_", "a").replace("-", "a").isalnum() or not name.isascii():
-        raise NotUnderstood("policy.unread.heredoc_delimiter")
+        raise ShellParseError(name)
     return name
 
 

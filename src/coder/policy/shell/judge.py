@@ -23,7 +23,7 @@ from coder.policy.shell.directories import WorkingDirectories
 from coder.policy.shell.private import looks_private, reads_private_tree
 from coder.policy.shell.tree import Line, Redirect, SimpleCommand, read_line
 from coder.policy.shell.verdict import Check, OutsideWrite, Segment, ShellVerdict
-from coder.policy.shell.words import NotUnderstood, Word, is_dangerous, may_be_exported
+from coder.policy.shell.words import ShellParseError, Word, is_dangerous, may_be_exported
 from coder.policy.workspace import temporary_directory
 from coder.texts import Text
 
@@ -52,7 +52,7 @@ def judge_redirect(redirect: Redirect, places: WorkingDirectories, directories: 
         return _write_effect(redirect, f"{places.scratch}/{found[1]}", places, directories)
     if not target.exact:
         return Effect(
-            Text("policy.why.writes_hidden"),
+            Text("policy.why.expansion"),
             True,
             Text("policy.risk.writes_hidden"),
         )
@@ -61,7 +61,7 @@ def judge_redirect(redirect: Redirect, places: WorkingDirectories, directories: 
         return Effect()
     if name.startswith(("/dev/", "/proc/", "/sys/")):
         return Effect(
-            Text("policy.why.writes_device", path=name), True, Text("policy.risk.device", path=name)
+            Text("policy.why.writes_outside", path=name), True, Text("policy.risk.device", path=name)
         )
     return _write_effect(redirect, name, places, directories)
 
@@ -82,9 +82,7 @@ def _write_effect(
     if places.protected(name):
         return Effect(Text("policy.why.writes", path=name), True, Text("policy.risk.steering", path=name))
     if redirect.operator in _OVERWRITING and places.exists(name):
-        return Effect(
-            Text("policy.why.overwrites", path=name), False, Text("policy.risk.overwrites", path=name)
-        )
+        return Effect(Text("policy.why.writes", path=name), False, Text("policy.risk.overwrites", path=name))
     return Effect(Text("policy.why.writes", path=name))
 
 
@@ -92,10 +90,10 @@ def _read_effect(redirect: Redirect) -> Effect:
     target = redirect.target
     if redirect.operator in ("<&", ">&-", "<&-"):
         plain = target.exact and (target.text.isdigit() or target.text == "-")
-        return Effect() if plain else Effect(Text("policy.why.descriptor_hidden"), True)
+        return Effect() if plain else Effect(Text("policy.why.expansion"), True)
     if not target.exact:
         process = target.text == "/dev/fd/" and not target.splits
-        return Effect() if process else Effect(Text("policy.why.file_hidden"), True)
+        return Effect() if process else Effect(Text("policy.why.expansion"), True)
     if target.text.startswith(("/dev/tcp", "/dev/udp", "//")) or "/dev/tcp" in target.text:
         return Effect(Text("policy.why.network"), True, Text("policy.risk.network"))
     return Effect()
@@ -104,7 +102,6 @@ def _read_effect(redirect: Redirect) -> Effect:
 _MOST_NESTED = 6
 _WRITING = frozenset({">", ">>", ">|", "&>", "&>>", "<>"})
 _SUBSTITUTION = Text("policy.risk.substitution")
-_UNKNOWN_COMMAND = Text("policy.risk.unknown_command")
 _UNSEEN = Text("policy.risk.unseen")
 _FED_SHELL = Text("policy.risk.fed")
 _FORK_BOMB = Text("policy.risk.fork_bomb")
@@ -183,10 +180,10 @@ class _Judge:
             return _unparsed(text, Text("policy.unread.other_shell"))
         try:
             return self._verdict(read_line(text, self._depth), _FIRST_DIRECTORY.match(text))
-        except NotUnderstood as problem:
+        except ShellParseError as problem:
             return _unparsed(text, problem.phrase)
         except (RecursionError, ValueError, OSError):
-            return _unparsed(text, Text("policy.unread.deep_names"))
+            return _unparsed(text, Text("policy.unread.deep"))
 
     def _verdict(self, parsed: Line, first: re.Match[str] | None) -> ShellVerdict:
         self._shadowed = self._shadowed | parsed.functions | _aliases(parsed)
@@ -373,14 +370,14 @@ class _Judge:
         """One command and what it runs."""
         head, args = words[0], words[1:]
         if not head.exact or not head.text:
-            finding.refuse(Text("policy.why.hidden_command"), opaque=True, risk=_UNKNOWN_COMMAND)
+            finding.refuse(Text("policy.why.unseen"), opaque=True, risk=_UNSEEN)
             self._scan_for_risks(args, finding)
             return
         if nested > _MOST_NESTED:
-            finding.refuse(Text("policy.why.wrapped"), opaque=True, risk=_UNSEEN)
+            finding.refuse(Text("policy.why.unseen"), opaque=True, risk=_UNSEEN)
             return
         if head.shell_text in _RESERVED:
-            raise NotUnderstood("policy.unread.reserved", word=head.text)
+            raise ShellParseError(head.text)
         name = base_name(head.text) if self._places.confined else _program(head.text)
         risk = danger_of(head.text, args)
         if risk:
@@ -392,7 +389,7 @@ class _Judge:
         if "/" in name or ("/" not in head.text and self._places.holds_program(name)):
             finding.refuse(Text("policy.why.not_system"))
         if reads_private_tree(name, args, self._here()):
-            finding.refuse(Text("policy.why.sweeps"), opaque=True)
+            finding.refuse(Text("policy.why.private"), opaque=True)
         inner = unwrap(base_name(head.text), args)
         if inner is not None:
             self._wrapper(base_name(head.text), args, inner, finding, fed=fed, nested=nested)
@@ -405,7 +402,7 @@ class _Judge:
         known = look_up(name, args, self._places)
         finding.guarded = finding.guarded or known.guarded
         if name == "git" and self._cleared:
-            finding.refuse(Text("policy.why.git_cleared"), opaque=True)
+            finding.refuse(Text("policy.why.git_programs"), opaque=True)
         if known.why:
             finding.refuse(known.why, opaque=_runs_others(name, args, known.listed))
         if name in ("cd", "pushd", "popd"):
@@ -434,9 +431,9 @@ class _Judge:
             verdict = inside.line(line)
             self._extra.extend(verdict.segments)
             for risk in verdict.risks:
-                finding.refuse(Text("policy.why.line_acts", name=name), risk=risk)
+                finding.refuse(Text("policy.why.acts", name=name), risk=risk)
             if not verdict.read_only:
-                finding.refuse(Text("policy.why.line_acts", name=name))
+                finding.refuse(Text("policy.why.acts", name=name))
         self._cleared = outer
 
     def _uncertain_wrapper(self, name: str, args: list[Word], finding: _Finding, *, fed: bool) -> None:
@@ -445,13 +442,13 @@ class _Judge:
         if name in SHELLS:
             script = bool(operands) and not any(word.text == "-s" for word in args)
             if not script or fed:
-                finding.refuse(Text("policy.why.fed_shell"), risk=_FED_SHELL)
+                finding.refuse(Text("policy.why.unseen"), risk=_FED_SHELL)
             if any(not word.exact for word in args):
-                finding.refuse(Text("policy.why.line_hidden"), risk=_UNSEEN)
+                finding.refuse(Text("policy.why.unseen"), risk=_UNSEEN)
         elif is_interpreter(name) and fed and not operands:
-            finding.refuse(Text("policy.why.fed_interpreter"), risk=_FED_SHELL)
+            finding.refuse(Text("policy.why.unseen"), risk=_FED_SHELL)
         elif name == "eval" or (name in ("source", ".") and any(not word.exact for word in args)):
-            finding.refuse(Text("policy.why.line_hidden"), risk=_UNSEEN)
+            finding.refuse(Text("policy.why.unseen"), risk=_UNSEEN)
         if name in SHELLS or not is_interpreter(name):  # code in another language is no shell line
             self._scan_for_risks(args, finding)
 
@@ -462,7 +459,7 @@ class _Judge:
             for text in {word.text, word.text.split("=", 1)[-1]}:
                 risk = danger_of(text, args[index + 1 :])
                 if risk:
-                    finding.refuse(Text("policy.why.may_destroy"), risk=risk)
+                    finding.refuse(Text("policy.why.may_risk"), risk=risk)
                 elif any(char in text for char in " \n;&|`$(<>") and not _is_code(args[:index]):
                     inner = _Judge(self._places, self._depth + 1, self._shadowed).line(text)
                     for inner_risk in inner.risks:

@@ -8,7 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from coder.policy.shell.lexer import Unsupported, marks_of
-from coder.policy.shell.words import NotUnderstood, reads_utf8
+from coder.policy.shell.words import ShellParseError, reads_utf8
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
@@ -34,13 +34,13 @@ _COUNTED = frozenset(
 
 
 def parse(line: str) -> tuple[bytes, Node]:
-    """The line's bytes and syntax tree; raises `NotUnderstood` on a syntax error."""
+    """The line's bytes and syntax tree; raises `ShellParseError` on a syntax error."""
     data = _encoded(line)
     root = _parser().parse(re.sub(_LONE_DASH, b"X", data.translate(_ASCII))).root_node
     if root.has_error:
-        raise NotUnderstood("policy.unread.incomplete")
+        raise ShellParseError(line)
     if root.end_byte < len(data.rstrip()) or data[: root.start_byte].strip():
-        raise NotUnderstood("policy.unread.not_shell")
+        raise ShellParseError(line)
     return data, root
 
 
@@ -52,15 +52,15 @@ def check_size(line: str) -> None:
     try:
         marks = marks_of(line.encode("utf-8", errors="replace"))
     except (Unsupported, RecursionError):
-        raise NotUnderstood("policy.unread.disagreed") from None
+        raise ShellParseError(key="ambiguous") from None
     operators = sum(kind not in _NO_OPERATORS for _, kind in marks)
     words = sum(kind == " " and (at - 1, " ") not in marks for at, kind in marks)
     if operators > _MAX_OPERATORS or words > _MAX_WORDS:
-        raise NotUnderstood("policy.unread.many")
+        raise ShellParseError(key="long")
 
 
 def count_commands(data: bytes, root: Node) -> int:
-    """How many commands and substitutions the tree contains, at any depth; raises `NotUnderstood` where a
+    """How many commands and substitutions the tree contains, at any depth; raises `ShellParseError` where a
     redirection has another descriptor than for bash."""
     found = 0
     cursor = root.walk()
@@ -85,7 +85,7 @@ def _check_descriptor(data: bytes, node: Node) -> None:
     while start and data[start - 1] not in _WORD_ENDS:
         start -= 1
     if data[start:end].isdigit() != named or (named and start != node.start_byte):
-        raise NotUnderstood("policy.unread.redirect")
+        raise ShellParseError(data[start : node.end_byte].decode())
 
 
 @cache
@@ -101,21 +101,21 @@ def _encoded(line: str) -> bytes:
     try:
         data = line.encode("utf-8")
     except UnicodeEncodeError:
-        raise NotUnderstood("policy.unread.not_utf8") from None
+        raise ShellParseError(key="bytes") from None
     if not line.isascii() and not reads_utf8():
-        raise NotUnderstood("policy.unread.locale")
+        raise ShellParseError(key="bytes")
     if len(data) > MAX_LINE_BYTES:
-        raise NotUnderstood("policy.unread.long")
+        raise ShellParseError(key="long")
     for char in line:
         # Other white space separates words for tree-sitter, not for bash.
         if (char < " " and char not in "\t\n") or char == "\x7f" or (char > "\x7f" and char.isspace()):
-            raise NotUnderstood("policy.unread.control")
+            raise ShellParseError(key="bytes")
     at = line.find("\\\n")
     while at >= 0:
         # bash joins `r\<newline>m` to `rm`; tree-sitter sees two words. After a blank both agree, unless that
         # is escaped itself.
         if at and (line[at - 1] not in " \t\n" or line[max(at - 2, 0) : at] in ("\\ ", "\\\t")):
-            raise NotUnderstood("policy.unread.broken_word")
+            raise ShellParseError(line[max(at - 10, 0) : at + 10])
         at = line.find("\\\n", at + 1)
     return data
 

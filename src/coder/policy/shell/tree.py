@@ -3,7 +3,7 @@
 The tree is not trusted: tree-sitter recovers from errors that bash does not, and parses some lines
 differently. So every node type must be known, every gap between tokens blank, every word one word by bash's
 rules, and an independent parser (`lexer`) must agree on all expansions, quotes, redirections and separators;
-else `NotUnderstood` is raised and the line fails closed.
+else `ShellParseError` is raised and the line fails closed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import msgspec
 from coder.policy.shell.expansions import WordReader, check_heredoc
 from coder.policy.shell.lexer import Unsupported, marks_of
 from coder.policy.shell.syntax import check_size, count_commands, parse, tree_marks
-from coder.policy.shell.words import UNKNOWN, NotUnderstood, Word, is_identifier
+from coder.policy.shell.words import UNKNOWN, ShellParseError, Word, is_identifier
 from coder.texts import Text
 
 if TYPE_CHECKING:
@@ -93,20 +93,20 @@ class Line(msgspec.Struct):
 
 
 def read_line(line: str, depth: int = 0) -> Line:
-    """The simple commands of `line`; raises `NotUnderstood` if it cannot be parsed with certainty.
+    """The simple commands of `line`; raises `ShellParseError` if it cannot be parsed with certainty.
 
     `depth`: nesting in other lines (`sh -c '…'`).
     """
     if depth > MAX_NESTED_LINES:
-        raise NotUnderstood("policy.unread.deep_lines")
+        raise ShellParseError(key="deep")
     check_size(line)
     data, root = parse(line)
     walker = _Walker(data)
     walker.statement(root, 0)
     if walker.reached != count_commands(data, root):
-        raise NotUnderstood("policy.unread.place")
+        raise ShellParseError(key="ambiguous")
     if len(walker.line.commands) > MAX_COMMANDS:
-        raise NotUnderstood("policy.unread.many")
+        raise ShellParseError(key="long")
     _cross_check(data, root)
     for command in walker.line.commands[:-1]:
         command.after = command.after or ";"
@@ -121,7 +121,7 @@ def _cross_check(data: bytes, root: Node) -> None:
     except (Unsupported, RecursionError):
         agreed = False
     if not agreed:
-        raise NotUnderstood("policy.unread.disagreed")
+        raise ShellParseError(key="ambiguous")
 
 
 _LISTS = frozenset(
@@ -168,7 +168,7 @@ class _Walker:
         self.reached += 1
         text = self._text(node)
         if text.startswith("`") and ("\\" in text or "#" in text):
-            raise NotUnderstood("policy.unread.backticks")
+            raise ShellParseError(text)
         self._in_substitution += 1
         children = node.children
         self._check_separators(children)
@@ -186,7 +186,7 @@ class _Walker:
 
     def statement(self, node: Node, depth: int) -> None:
         if depth > MAX_DEPTH:
-            raise NotUnderstood("policy.unread.deep")
+            raise ShellParseError(key="deep")
         outer, self._depth = self._depth, depth
         kind = node.type
         if kind in _LISTS:
@@ -204,14 +204,14 @@ class _Walker:
         elif kind == "function_definition":
             self._function(node, depth)
         else:
-            raise NotUnderstood("policy.unread.construct", kind=kind)
+            raise ShellParseError(self._text(node))
         self._depth = outer
 
     def _list(self, node: Node, depth: int) -> None:
         children = node.children
         if node.type == "compound_statement" and children and children[0].type == "((":
             self.words.arithmetic(node)
-            self._trouble(node, Text("policy.why.arithmetic_assigns"))
+            self._trouble(node, Text("policy.why.evaluates"))
             return
         if node.type == "for_statement":
             self._loop_variable(node)
@@ -236,7 +236,7 @@ class _Walker:
             self._check_comment(node)
         elif not node.is_named:
             if node.type not in _KEYWORDS or (node.type == ";;" and not within_case):
-                raise NotUnderstood("policy.unread.token", kind=node.type.strip())
+                raise ShellParseError(self._text(node))
             if node.type in _DIVIDERS and self.line.commands:
                 self.line.commands[-1].after = node.type
         elif node.type in _STATEMENTS or node.type in _LISTS:
@@ -244,14 +244,14 @@ class _Walker:
         elif node.type == "extglob_pattern":
             self.words.pattern(node)
         elif node.type == "heredoc_redirect":
-            raise NotUnderstood("policy.unread.heredoc_alone")
+            raise ShellParseError(self._text(node))
         else:
             self.line.mentions.append(self.words.word(node))
 
     def _loop_variable(self, node: Node) -> None:
         names = [child for child in node.children if child.type == "variable_name"]
         if len(names) != 1 or node.children[0].type != "for":
-            raise NotUnderstood("policy.unread.loop")
+            raise ShellParseError(self._text(node))
         name = self._text(names[0])
         self.line.commands.append(SimpleCommand(f"for {name}", assigns=[(name, Word("", exact=False))]))
 
@@ -262,7 +262,7 @@ class _Walker:
             blank = gap.replace("\\\n", "")
             # `{ls` and `![[` are ordinary words to bash.
             if blank.strip(" \t\n") or (before.type in ("{", "!") and not blank):
-                raise NotUnderstood("policy.unread.text_between")
+                raise ShellParseError(gap)
             if (
                 before.type in _STATEMENTS
                 and (after.type in _STATEMENTS or after.type == "comment")
@@ -270,7 +270,7 @@ class _Walker:
                 and (after.type != "comment" or not gap)
                 and not self._after_heredoc(before)
             ):
-                raise NotUnderstood("policy.unread.divider")
+                raise ShellParseError(self._text(after))
 
     def _after_heredoc(self, node: Node) -> bool:
         """A statement that ends with a here-document may include the newline."""
@@ -279,15 +279,15 @@ class _Walker:
     def _check_comment(self, node: Node) -> None:
         start = node.start_byte
         if self._in_substitution or (start and self.data[start - 1] not in b" \t\n;&|()"):
-            raise NotUnderstood("policy.unread.comment")
+            raise ShellParseError(self._text(node))
 
     def _function(self, node: Node, depth: int) -> None:
         name_node = next((child for child in node.children if child.type == "word"), None)
         if name_node is None:
-            raise NotUnderstood("policy.unread.function_unnamed")
+            raise ShellParseError(self._text(node))
         name = self.words.word(name_node).text
         self.line.functions.add(name)
-        self._trouble(name_node, Text("policy.why.function"))
+        self._trouble(name_node, Text("policy.why.shadowed"))
         first = len(self.line.commands)
         for child in node.children:
             if child.type in _STATEMENTS:
@@ -295,7 +295,7 @@ class _Walker:
             elif child.type == "file_redirect":
                 self.line.commands.append(SimpleCommand(self._text(child), redirects=[self._redirect(child)]))
             elif child.is_named and child is not name_node and child.type != "comment":
-                raise NotUnderstood("policy.unread.function")
+                raise ShellParseError(self._text(node))
         body = self.line.commands[first:]
         if any(command.words and command.words[0].text == name for command in body):
             self.line.fork_bomb = self.line.fork_bomb or b"&" in self.data or b"|" in self.data
@@ -310,7 +310,7 @@ class _Walker:
             kind = child.type
             if kind == "command_name":
                 if len(child.children) != 1:
-                    raise NotUnderstood("policy.unread.command_name")
+                    raise ShellParseError(simple.source)
                 simple.words.append(self._command_name(child.children[0]))
             elif kind == "variable_assignment":
                 simple.assigns.extend(self._assigned(child))
@@ -324,13 +324,13 @@ class _Walker:
             elif child.is_named:
                 simple.words.append(self.words.word(child))
             else:
-                raise NotUnderstood("policy.unread.token", kind=kind.strip())
+                raise ShellParseError(simple.source)
         return simple
 
     def _command_name(self, node: Node) -> Word:
         name = self.words.word(node)
         if "=" in name.text:
-            raise NotUnderstood("policy.unread.assignment_doubtful")
+            raise ShellParseError(name.text)
         return name
 
     def _check_blanks(self, children: list[Node]) -> None:
@@ -339,7 +339,7 @@ class _Walker:
             gap = self.data[before.end_byte : after.start_byte].decode().replace("\\\n", " ")
             touching = "redirect" in after.type and before.type not in ("word", "number")
             if gap.strip(" \t") or (not gap and (not touching or self._names_descriptor(before, after))):
-                raise NotUnderstood("policy.unread.run_together")
+                raise ShellParseError(self._text(after))
 
     def _redirected(self, node: Node, depth: int) -> None:
         body: SimpleCommand | None = None
@@ -365,9 +365,9 @@ class _Walker:
                 self.statement(child, depth + 1)
                 body = self._last_of_list(child)
             else:
-                raise NotUnderstood("policy.unread.redirect_kind", kind=child.type)
+                raise ShellParseError(self._text(child))
         if heredocs > 1:
-            raise NotUnderstood("policy.unread.heredocs")
+            raise ShellParseError(compound.source)
         if compound.redirects or heredocs:
             self.line.plain = False
         if compound.redirects:
@@ -391,7 +391,7 @@ class _Walker:
         if body is not None and body.source != compound.source:
             body.source = f"{body.source} {self._text(node)}"
         if extra and body is None:
-            raise NotUnderstood("policy.unread.redirect_words")
+            raise ShellParseError(self._text(node))
         if body is not None:
             body.words.extend(extra)
 
@@ -409,7 +409,7 @@ class _Walker:
                 self.statement(child, depth + 1)
                 self._feed(first)
             elif child.is_named or child.type not in _KEYWORDS:
-                raise NotUnderstood("policy.unread.heredoc")
+                raise ShellParseError(self._text(node))
 
     def _herestring(self, node: Node) -> None:
         for child in node.children:
@@ -420,7 +420,7 @@ class _Walker:
         for before, after in pairwise(children):
             gap = self.data[before.end_byte : after.start_byte].decode().replace("\\\n", " ")
             if gap.strip(" \t") or (not gap and self._names_descriptor(before, after)):
-                raise NotUnderstood("policy.unread.redirect")
+                raise ShellParseError(self._text(after))
 
     def _names_descriptor(self, before: Node, after: Node) -> bool:
         """`{name}>file` assigns the variable `name`; the tree takes it for a word."""
@@ -435,20 +435,20 @@ class _Walker:
             if child.type == "file_descriptor":
                 continue
             if targets and before.end_byte == child.start_byte:  # `>x $'a'\b`: the tree has two words
-                raise NotUnderstood("policy.unread.run_together")
+                raise ShellParseError(self._text(child))
             if not child.is_named:
                 operator = child.type.strip()
                 if (
                     operator.endswith("-")
                     and self.data[child.end_byte : child.end_byte + 1] not in _AFTER_DASH
                 ):
-                    raise NotUnderstood("policy.unread.redirect")
+                    raise ShellParseError(self._text(node))
             else:
                 targets.append(self.words.word(child))
         if operator in (">&-", "<&-"):  # no target: the words after it belong to the command
             targets.insert(0, Word("-"))
         if not targets or not operator or (extra is None and len(targets) > 1):
-            raise NotUnderstood("policy.unread.redirect_nowhere")
+            raise ShellParseError(self._text(node))
         if extra is not None:
             extra.extend(targets[1:])
         return Redirect(operator, targets[0])
@@ -463,25 +463,25 @@ class _Walker:
 
     def _assigned(self, node: Node) -> list[tuple[str, Word]]:
         if node.type != "variable_assignment":
-            raise NotUnderstood("policy.unread.assignment")
+            raise ShellParseError(self._text(node))
         target, *rest = node.children
         if not rest or rest[0].type not in ("=", "+=") or rest[0].start_byte != target.end_byte:
-            raise NotUnderstood("policy.unread.assignment")
+            raise ShellParseError(self._text(node))
         if len(rest) > 2 or (len(rest) == 2 and rest[1].start_byte != rest[0].end_byte):
-            raise NotUnderstood("policy.unread.assignment")
+            raise ShellParseError(self._text(node))
         if target.type == "subscript":
-            self._trouble(target, Text("policy.why.subscript"))
+            self._trouble(target, Text("policy.why.evaluates"))
             self.words.substitutions(target)
         name = self._text(target).split("[")[0]
         if not is_identifier(name):  # `*x=1 ls` runs what the glob matches
-            raise NotUnderstood("policy.unread.assignment_doubtful")
+            raise ShellParseError(name)
         value = Word("")
         if len(rest) == 2 and rest[1].type == "array":
             for item in rest[1].children:
                 if item.is_named:
                     self.words.word(item)
                 if self._text(item).startswith("["):  # `a=([x]=1)`: x is evaluated
-                    self._trouble(item, Text("policy.why.subscript"))
+                    self._trouble(item, Text("policy.why.evaluates"))
             value = Word("", exact=False, splits=True)
         elif len(rest) == 2:
             value = self.words.word(rest[1])
@@ -509,7 +509,7 @@ class _Walker:
         words = [Word("[[" if double else "[")]
         after = node.children[0].end_byte
         if self.data[after : after + 1] not in _AFTER_BRACKET:  # `[[a > b ]]`: the command `[[a` writes b
-            raise NotUnderstood("policy.unread.run_together")
+            raise ShellParseError(self._text(node))
         self._check_no_newline(node.children)
         self._test_words(node.children[1:-1], words, double)
         simple = SimpleCommand(self._text(node), words=words)
@@ -526,7 +526,7 @@ class _Walker:
             elif node.type == "test_operator" or not node.is_named:
                 text = self._text(node).strip()
                 if node.type != "test_operator" and text not in (_DOUBLE_OPERATORS if double else _OPERATORS):
-                    raise NotUnderstood("policy.unread.operator")
+                    raise ShellParseError(text)
                 words.append(Word(text))
             elif node.type in ("regex", "extglob_pattern"):
                 self.words.pattern(node)

@@ -11,12 +11,18 @@ import re
 
 import msgspec
 
+from coder.base.text import one_line
 from coder.policy.programs import names
 from coder.texts import CoderError
 
+_LONGEST_SHOWN = 40  # characters of what cannot be parsed
 
-class NotUnderstood(CoderError):
-    """The line, or a part of it, cannot be parsed with certainty; `phrase` says what."""
+
+class ShellParseError(CoderError):
+    """The line cannot be parsed with certainty: at `near`, or for the reason that `key` names."""
+
+    def __init__(self, near: str = "", key: str = "syntax") -> None:
+        super().__init__(f"policy.unread.{key}", near=one_line(near, _LONGEST_SHOWN))
 
 
 class Word(msgspec.Struct, frozen=True):
@@ -73,10 +79,10 @@ def bare_word(source: str) -> Word:
         if char == "\\":
             i += 1
             if i >= len(source) or source[i] == "\n":
-                raise NotUnderstood("policy.unread.backslash")
+                raise ShellParseError(source)
             out.append(source[i])
         elif char in _QUOTING or char in _BLANK:
-            raise NotUnderstood("policy.unread.word_ends")
+            raise ShellParseError(source)
         else:
             if char in "*?[" and known < 0:
                 known = len(out)
@@ -98,7 +104,7 @@ def _may_expand(text: str) -> bool:
 def single_quoted(source: str) -> Word:
     """`'…'`: literal."""
     if len(source) < 2 or source[0] != "'" or source[-1] != "'" or "'" in source[1:-1]:
-        raise NotUnderstood("policy.unread.single_quoted")
+        raise ShellParseError(source)
     return Word(source[1:-1], shell_text=source)
 
 
@@ -115,7 +121,7 @@ def double_quoted_text(source: str) -> str:
             out.append(following)
             i += 1
         elif char == "`" or (char == "$" and following and starts_expansion(following)):
-            raise NotUnderstood("policy.unread.expansion_in_text")
+            raise ShellParseError(source)
         else:
             out.append(char)
         i += 1
@@ -125,14 +131,14 @@ def double_quoted_text(source: str) -> str:
 def ansi_quoted(source: str) -> Word:
     """`$'…'`: C escapes decoded; one that is not certain makes the word unknown."""
     if not source.startswith("$'") or not source.endswith("'") or len(source) < 3:
-        raise NotUnderstood("policy.unread.dollar_string")
+        raise ShellParseError(source)
     body = source[2:-1]
     unknown = Word("", exact=False, shell_text=source)
     out: list[str] = []
     i = 0
     while i < len(body):
         if body[i] == "'":
-            raise NotUnderstood("policy.unread.dollar_string")
+            raise ShellParseError(source)
         if body[i] != "\\":
             out.append(body[i])
             i += 1
