@@ -26,7 +26,7 @@ from coder.history.turn_so_far import NewestTurn
 from coder.protocol import entries
 from coder.protocol.history import HistoryEvent
 from coder.texts import Catalog
-from coder.ui.acp.acp_replay import RecordReplay
+from coder.ui.acp.updates import RecordReplay
 from coder.ui.browser.event_html import Renderer
 from kit.record_sessions import RECORDS, Told
 
@@ -168,7 +168,6 @@ JSON_READERS = {
     "protocol/history.py": "makes an entry of it",
     "history/signature.py": "a seal is over the JSON",
     "history/sinks.py": "writes it",
-    "ui/acp/acp_replay.py": "shows the short fields as they are",
     "ui/acp/updates.py": "shows the short fields as they are",
     "history/entries_to_events.py": "shows the fields of results as they are",
 }

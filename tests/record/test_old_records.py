@@ -32,7 +32,7 @@ from coder.history.replay import Replay
 from coder.history.rewound import RecentTurns
 from coder.history.store import SessionStore
 from coder.history.turn_so_far import NewestTurn
-from coder.ui.acp.acp_replay import RecordReplay
+from coder.ui.acp.updates import RecordReplay
 from kit.record_sessions import RECORDS, SESSIONS, Told, records
 
 READINGS = RECORDS[0].parent.parent / "old_readings"

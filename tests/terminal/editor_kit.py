@@ -23,13 +23,12 @@ from coder.config.schema import KeyAction
 from coder.texts import Catalog
 from coder.ui.terminal.input.actions import Actions
 from coder.ui.terminal.input.editing import escaped_path
-from coder.ui.terminal.input.editor import Editor
-from coder.ui.terminal.input.focus import InputFocus
+from coder.ui.terminal.input.editor import Editor, InputFocus
 from coder.ui.terminal.input.input_history import ProjectHistory
 from coder.ui.terminal.input.keyboard import Keyboard
 from coder.ui.terminal.input.keys import bindings
 from coder.ui.terminal.input.menu import MenuItem, Menus
-from coder.ui.terminal.modes.bar_interface import NoBar
+from coder.ui.terminal.modes.mode_bar import NoBar
 from coder.ui.terminal.pick import Picker
 from coder.ui.terminal.screen_state import PromptState
 

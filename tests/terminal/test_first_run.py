@@ -20,7 +20,7 @@ from coder.addons.local import local_command as fetching
 from coder.config.models import FILE
 from coder.engine.setup import Options, read_settings
 from coder.texts import Catalog
-from coder.ui.terminal import first_run as module
+from coder.ui.terminal import start as module
 from coder.ui.terminal.ask.question import ask_at_start
 from coder.ui.terminal.render.plain import PlainRenderer
 from coder.ui.terminal.render.theme import Theme

@@ -25,10 +25,10 @@ from coder.protocol.modes import (
 from coder.texts import Catalog
 from coder.ui.terminal.input.editing import Caret
 from coder.ui.terminal.input.menu import MenuItem, ranked
-from coder.ui.terminal.modes.bar import CustomModeBar, edited_in_place
 from coder.ui.terminal.modes.form import Field, Form, caret_line, field_of, typed
-from coder.ui.terminal.modes.known import KnownModes
-from coder.ui.terminal.modes.wiring import ModeMenu
+from coder.ui.terminal.modes.known_modes import KnownModes
+from coder.ui.terminal.modes.mode_bar import CustomModeBar, edited_in_place
+from coder.ui.terminal.modes.mode_menu import ModeMenu
 from coder.ui.terminal.render.theme import Theme
 from coder.ui.terminal.render.width import line_width, plain
 

@@ -16,8 +16,7 @@ from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.renderer import Renderer
 
 from coder.ui.terminal.render import live_region as room
-from coder.ui.terminal.render.frame_output import FrameOutput
-from coder.ui.terminal.render.live_region import LiveRegion
+from coder.ui.terminal.render.live_region import FrameOutput, LiveRegion
 
 
 class Bench:

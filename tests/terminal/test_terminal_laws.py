@@ -26,7 +26,7 @@ from coder.ui.terminal.input.file_index import find_paths
 from coder.ui.terminal.input.menu import Menu, MenuItem, ranked
 from coder.ui.terminal.input.pastes import collapses, expanded, paste_label, without_label
 from coder.ui.terminal.render.event_lines import tool_lines
-from coder.ui.terminal.render.frame_output import reflows, rows_after_reflow
+from coder.ui.terminal.render.live_region import reflows, rows_after_reflow
 from coder.ui.terminal.render.markdown import Carried, markdown_rows
 from coder.ui.terminal.render.markdown_blocks import Block, Splitter, stable_prefix
 from coder.ui.terminal.render.streamed_text import StreamedText, thought_rows

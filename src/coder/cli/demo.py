@@ -30,7 +30,7 @@ from coder.protocol.ops import UserInput
 from coder.texts import Text
 from coder.ui.once import TextOutput, watch
 from coder.ui.streams import Exit, UsageError, fitted
-from coder.ui.terminal.first_run import command_name
+from coder.ui.terminal.start import command_name
 
 
 def run(arguments: list[str]) -> int:

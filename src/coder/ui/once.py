@@ -42,7 +42,7 @@ from coder.texts import AnyText, Catalog
 from coder.ui.streams import BY_TURN_STATUS, Exit, complain, show_json
 
 if TYPE_CHECKING:
-    from coder.ui.asking import Asker
+    from coder.ui.terminal.ask.question import Asker
     from coder.ui.terminal.render.plain import PlainRenderer
     from coder.ui.terminal.render.status_row import ProgressRow
 
@@ -109,7 +109,7 @@ async def opened(
 def _asker(engine: Engine, options: Options, settings: Settings) -> Asker | None:
     if not options.can_ask:
         return None
-    from coder.ui.asking import Asker
+    from coder.ui.terminal.ask.question import Asker
 
     return Asker(engine, settings.texts)
 

@@ -188,7 +188,7 @@ class AcpServer:
     async def load_session(self, params: OldSession) -> Answered:
         """Replays the record before the answer, as the protocol requires."""
         from coder.history.rewound import current_log
-        from coder.ui.acp.acp_replay import RecordReplay
+        from coder.ui.acp.updates import RecordReplay
 
         async with self._opening:
             session = await self._reopen(params)

@@ -19,7 +19,7 @@ from coder.protocol.modes import ModeStateChanged
 from coder.protocol.ops import Cancel, UserInput
 from coder.ui.terminal.ask.question import QuestionQueue, ask_approval
 from coder.ui.terminal.local_commands import resolve_command
-from coder.ui.terminal.modes.mode_rows import ModeAnnouncer
+from coder.ui.terminal.modes.mode_bar import ModeAnnouncer
 from coder.ui.terminal.render.escapes import flat, redirect_to_devnull
 from coder.ui.terminal.render.plain import PlainRenderer
 from coder.ui.terminal.render.recorded import brief_reply, message_lines, session_lines

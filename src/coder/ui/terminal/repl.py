@@ -28,13 +28,13 @@ from coder.protocol.modes import CustomModesListed, InstantModeExecuted
 from coder.protocol.ops import Cancel
 from coder.ui.terminal.ask.approval_prompt import ApprovalPrompt
 from coder.ui.terminal.ask.question import QuestionQueue
+from coder.ui.terminal.completion import make_editor
 from coder.ui.terminal.input.actions import Actions, vim_mode
-from coder.ui.terminal.input.focus import InputFocus
+from coder.ui.terminal.input.editor import InputFocus
 from coder.ui.terminal.input.keys import bindings
 from coder.ui.terminal.input_dispatcher import InputDispatcher
 from coder.ui.terminal.local_commands import with_local_help
-from coder.ui.terminal.modes.wiring import Modes
-from coder.ui.terminal.parts import make_editor
+from coder.ui.terminal.modes.mode_menu import Modes
 from coder.ui.terminal.pick import Picker
 from coder.ui.terminal.render.escapes import flat
 from coder.ui.terminal.render.event_lines import command_lines

@@ -20,8 +20,7 @@ from coder.ui.terminal.input.actions import toggle_vim
 from coder.ui.terminal.input.external_editor import edit_outside
 from coder.ui.terminal.render.escapes import safe
 from coder.ui.terminal.render.event_lines import diff_rows
-from coder.ui.terminal.render.frame_output import Throttle, terminal_output
-from coder.ui.terminal.render.live_region import LiveRegion, may_ask
+from coder.ui.terminal.render.live_region import LiveRegion, Throttle, may_ask, terminal_output
 from coder.ui.terminal.render.live_rows import LiveRows, live_limit
 from coder.ui.terminal.render.recorded import message_lines
 from coder.ui.terminal.render.theme import theme_for

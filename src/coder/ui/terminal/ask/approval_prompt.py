@@ -28,7 +28,7 @@ from coder.ui.terminal.ask.question import (
 )
 from coder.ui.terminal.ask.question_rows import about_turn
 from coder.ui.terminal.input.editing import approval_answer
-from coder.ui.terminal.input.focus import InputFocus
+from coder.ui.terminal.input.editor import InputFocus
 from coder.ui.terminal.render.width import Line, wrap
 from coder.ui.terminal.screen_state import PromptState, question_done
 

@@ -5,9 +5,11 @@ Used by the prompt, the line REPL and `--once`; and before a session for trust a
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import select
+import shutil
 import signal
 import sys
 import termios
@@ -15,14 +17,17 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
+from coder.engine.engine import Engine
 from coder.policy.visible import visible
 from coder.protocol.events import AnyEvent, ApprovalRequested, ApprovalResolved
 from coder.protocol.ops import ApprovalReply, Cancel
 from coder.texts import Catalog
+from coder.ui.streams import show
 from coder.ui.terminal.ask.question_rows import about_turn
 from coder.ui.terminal.input.editing import Answer, approval_answer
 from coder.ui.terminal.render.escapes import safe
-from coder.ui.terminal.render.width import text_width
+from coder.ui.terminal.render.plain import line_prompt
+from coder.ui.terminal.render.width import plain, text_width, wrap
 
 _ANSWER_ROOM = 8  # columns left for typing the answer; with fewer the short prompt is used
 
@@ -176,3 +181,49 @@ class QuestionQueue:
         del self._waiting[:1]
         self._open, self.follows = (following[0].approval_id, True) if following else ("", False)
         return (event, *following)
+
+
+class Asker:
+    """Asks in a task beside the event loop, so that a cancel ends the question too."""
+
+    def __init__(self, engine: Engine, texts: Catalog) -> None:
+        self._engine = engine
+        self._texts = texts
+        self._asking: asyncio.Task[None] | None = None
+        self.questions = QuestionQueue()
+
+    def take(self, event: AnyEvent) -> None:
+        if isinstance(event, ApprovalRequested):
+            self._asking = asyncio.create_task(self._ask(event))
+        elif isinstance(event, ApprovalResolved) and self._asking is not None:
+            if not self._asking.done():  # by Ctrl+C: what follows begins a line
+                sys.stdout.write("\n")
+            self._asking.cancel()
+            self._asking = None
+
+    async def _ask(self, event: ApprovalRequested) -> None:
+        discard_type_ahead()
+        self._engine.submit(await ask_approval(event, self._texts, self._line, _say))
+
+    async def _line(self, choices: str) -> str | None:
+        return await _line(line_prompt(choices, self._texts))
+
+
+def _say(text: str) -> None:
+    for row in wrap([("", text)], shutil.get_terminal_size().columns):
+        show(plain(row))
+
+
+async def _line(prompt: str) -> str | None:
+    """A line from the terminal; None at end of input."""
+    sys.stdout.write(prompt)
+    sys.stdout.flush()
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    loop.add_reader(0, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(0)
+    data = os.read(0, 65536)
+    return data.decode("utf-8", errors="replace").rstrip("\n") if data else None

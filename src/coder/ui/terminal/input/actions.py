@@ -13,9 +13,8 @@ from prompt_toolkit.key_binding.bindings.named_commands import get_by_name
 from prompt_toolkit.key_binding.vi_state import InputMode
 
 from coder.ui.terminal.input.editing import Shape, moved, text_rows
-from coder.ui.terminal.input.editor import Editor
+from coder.ui.terminal.input.editor import Editor, InputFocus
 from coder.ui.terminal.input.external_editor import edit_outside
-from coder.ui.terminal.input.focus import InputFocus
 from coder.ui.terminal.screen_state import Mode, PromptState, next_mode
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from coder.extend.modes.values import problem_with
 from coder.protocol.modes import ModeKind, ModeVariable
 from coder.texts import Catalog, Text
 from coder.ui.terminal.input.editing import Caret, cluster_end, cluster_start
-from coder.ui.terminal.modes.mode_rows import keys_line
+from coder.ui.terminal.modes.mode_bar import keys_line
 from coder.ui.terminal.render.escapes import flat
 from coder.ui.terminal.render.width import Line, char_width, clip, line_width, text_width
 

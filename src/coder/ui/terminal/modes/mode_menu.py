@@ -16,10 +16,8 @@ from coder.protocol.modes import (
 )
 from coder.texts import Catalog
 from coder.ui.terminal.input.menu import MenuItem
-from coder.ui.terminal.modes.bar import CustomModeBar
-from coder.ui.terminal.modes.bar_interface import ModeBar, NoBar
-from coder.ui.terminal.modes.known import KnownModes
-from coder.ui.terminal.modes.mode_rows import ModeAnnouncer
+from coder.ui.terminal.modes.known_modes import KnownModes
+from coder.ui.terminal.modes.mode_bar import CustomModeBar, ModeAnnouncer, ModeBar, NoBar
 from coder.ui.terminal.render.escapes import flat
 from coder.ui.terminal.render.theme import Theme
 

@@ -15,7 +15,7 @@ from coder.ui.terminal.input.file_index import FileIndex
 from coder.ui.terminal.input.input_history import ProjectHistory
 from coder.ui.terminal.input.menu import Arguments, MenuItem, Menus, ranked
 from coder.ui.terminal.local_commands import BuiltIn, argument_menus
-from coder.ui.terminal.modes.wiring import Modes
+from coder.ui.terminal.modes.mode_menu import Modes
 from coder.ui.terminal.render.escapes import flat, safe
 
 MOST = 500  # names kept of a server's list
