@@ -53,7 +53,8 @@ def commands() -> str:
             "Each takes `--help`, `--cwd`, `--config`, `--log-dir` and `--lang`.",
             table(("subcommand", "what it does"), subcommands),
             "## In a session",
-            "`/name` may also be a custom mode or saved prompt of yours ([modes](modes.md)).",
+            "`/name` may also be your own [mode](modes.md) or [saved prompt](prompts.md). "
+            "[A session](session.md) explains the keys.",
             table(("command", "what it does"), slash) + "\n",
         ]
     )
@@ -70,9 +71,10 @@ def settings() -> str:
     parts = [
         "# Settings",
         NOTE.strip(),
-        "JSON with comments in `~/.coder/config.json` (`$CODER_HOME/config.json` where that is set) and the "
-        "project's `.coder/config.json`, which wins; environment and flags win over both. An unknown key or "
-        "a wrong value is an error that names the file and the place.",
+        "JSON with comments in `~/.coder/config.json` (`$CODER_HOME/config.json` if that is set) and in the "
+        "project's `.coder/config.json`, which wins. `--config FILE`, `CODER_*` variables and flags win over "
+        "both, in this order. An unknown key or a wrong value is an error that names file, line and what is "
+        "allowed. Some settings of a project need [trust](permissions.md#trust).",
     ]
     for field in msgspec.structs.fields(Config):
         section = type(field.default)

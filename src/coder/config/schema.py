@@ -66,8 +66,9 @@ class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ModelSection(Section, frozen=True):
-    """What suits one model, by its name; `coder tune` finds it out. `few`: the tools that a small model can
-    keep apart, and a shorter prompt. `images` unset: what is known of the model, else it is tried."""
+    """Settings of one model, by its name; `coder tune` can find them. `few`: fewer tools and a shorter
+    prompt, for small models. `images`: whether the model sees; unset, coder uses what is known of it, or
+    tries."""
 
     dialect: Dialect = "auto"
     tools: ToolSet = "all"
@@ -76,7 +77,8 @@ class ModelSection(Section, frozen=True):
 
 
 class ProviderSection(Section, frozen=True):
-    """Who answers. Empty texts mean: from the environment (see `provider`)."""
+    """The model provider. Empty values come from the environment. `timeout_ms`: the longest silence of the
+    server."""
 
     base_url: str = ""
     api_key: str = ""
@@ -95,14 +97,16 @@ class ProviderSection(Section, frozen=True):
 
 
 class RoutingSection(Section, frozen=True):
-    """The models that `provider.model = "auto"` chooses from."""
+    """The models between which `provider.model = "auto"` chooses."""
 
     fast: str = ""
     strong: str = ""
 
 
 class RuntimeSection(Section, frozen=True):
-    """Limits of the loop. `context_window` unset: what is known of the model, else 128000."""
+    """Limits of a turn and a session. `max_session_turns` -1: no limit. `context_window` unset: the model's
+    own if it is known, else 128000. `next_speaker`: whether a model call decides if an answer needs a
+    continuation."""
 
     max_steps: Positive = 100
     context_window: Positive | None = None
@@ -113,10 +117,8 @@ class RuntimeSection(Section, frozen=True):
 
 
 class CompactionSection(Section, frozen=True):
-    """From what share of the context on history is summarised, and what share of it stays as it is.
-
-    The two are shares of different things (context window, history), so neither bounds the other.
-    """
+    """History is summarised when it fills `threshold` of the context window; the newest `keep` of it
+    stays."""
 
     auto: bool = True
     threshold: Fraction = 0.7
@@ -124,9 +126,8 @@ class CompactionSection(Section, frozen=True):
 
 
 class WorkflowSection(Section, frozen=True):
-    """Todos for complex tasks, and verification after edits. `verify_commands`: this project's checks, the
-    first of which runs; unset: what suits the project. `verify_allow`: checks that may run unasked beside
-    those of the fixed list."""
+    """Todo lists for complex tasks, and verification after edits. `verify_commands`: this project's checks,
+    of which the first runs; empty, coder chooses one. `verify_allow`: further checks that may run unasked."""
 
     require_todo_for_complex: bool = True
     auto_verify_after_edit: bool = True
@@ -136,14 +137,15 @@ class WorkflowSection(Section, frozen=True):
 
 
 class ApprovalSection(Section, frozen=True):
-    """Whether an `ask` reaches a person."""
+    """What happens when a call needs approval. `interactive` false, or `auto_approve_ask` true: it is
+    allowed."""
 
     interactive: bool = True
     auto_approve_ask: bool = False
 
 
 class PermissionSection(Section, frozen=True):
-    """The preset, exceptions from it by tool, and commands that need no question."""
+    """The preset, exceptions by tool, and commands that run without a question."""
 
     preset: Preset = "balanced"
     tools: dict[str, Decision] = {}
@@ -151,7 +153,7 @@ class PermissionSection(Section, frozen=True):
 
 
 class SafetySection(Section, frozen=True):
-    """Bounds of one command, and what is masked before anything leaves."""
+    """Limits of one command, and whether secrets are replaced before anything leaves."""
 
     command_timeout_ms: Milliseconds = 120_000
     output_limit_bytes: Positive = 1_048_576
@@ -159,16 +161,16 @@ class SafetySection(Section, frozen=True):
 
 
 class NetworkRules(Section, frozen=True):
-    """Hosts that commands may reach. `otherwise`: what happens with any other."""
+    """Hosts that commands may reach. `otherwise`: what happens with other hosts."""
 
     allow: list[Host] = []
     otherwise: Literal["ask", "deny"] = "ask"
 
 
 class SandboxSection(Section, frozen=True):
-    """`auto`: as strong as this machine allows; `require`: refuse to run without; `off`: none. `backend`: use
-    this one or none. `network`: `true`, `false`, or the hosts that commands may reach. `writable`: further
-    directories that commands may write."""
+    """`mode`: `auto` is the strongest that works here, `require` runs no command without one, `off` is none.
+    `backend`: this one or none. `network`: `true`, `false`, or a list of hosts. `writable`: directories
+    outside the workspace that commands may write."""
 
     mode: SandboxMode = "auto"
     backend: SandboxBackend = "auto"
@@ -177,9 +179,9 @@ class SandboxSection(Section, frozen=True):
 
 
 class Price(Section, frozen=True):
-    """USD per million tokens. `cached_input` unset: as `input`. `cache_write` unset: 1.25 times `input`, as
-    Anthropic and OpenAI ask; others do not count what they put into their cache. Without an own price, models
-    that the vendor's own API serves have its list price, as `coder models` shows."""
+    """USD per million tokens. `cached_input` defaults to `input`, `cache_write` to 1.25 times `input`, which
+    Anthropic and OpenAI charge. A model without a price here has its vendor's list price, at the vendor's own
+    API only; `coder models` shows it."""
 
     input: Usd = 0.0
     cached_input: Usd | None = None
@@ -208,7 +210,8 @@ def price_of(prices: Mapping[str, Price], model: str, base_url: str, prompt: int
 
 
 class BudgetSection(Section, frozen=True):
-    """What a session may cost; no limit where `max_usd` is unset."""
+    """The limit of a session's cost; unset, there is none. `warn_at`: the share of it at which coder
+    warns."""
 
     max_usd: Usd | None = None
     warn_at: Fraction = 0.8
@@ -222,10 +225,10 @@ class SkillsSection(Section, frozen=True):
 
 
 class McpServer(Section, frozen=True):
-    """One MCP server, in the common `mcpServers` shape: a program that we start, or an address.
+    """One MCP server, in the common `mcpServers` shape: a program to start, or an address.
 
-    `tools`: patterns of those that the model is offered, none for all; `sandbox`, `writable`: for a program;
-    `client_id`: for the login at an address whose authorization server registers nobody by itself.
+    `tools`: patterns of the tools to offer; empty, all. `sandbox`, `writable`: for a program. `client_id`:
+    for logins, if the authorization server does not register clients by itself.
     """
 
     type: Transport = ""
@@ -255,7 +258,7 @@ class McpSection(Section, frozen=True):
 
 
 class HookCommand(Section, frozen=True):
-    """A program of a hook. `timeout` is in seconds."""
+    """One program. `timeout` is in seconds."""
 
     type: Literal["command"] = "command"
     command: str = ""
@@ -263,14 +266,14 @@ class HookCommand(Section, frozen=True):
 
 
 class HookGroup(Section, frozen=True):
-    """Programs for the tools that `matcher` names, a regular expression; empty or `*`: all."""
+    """Programs for the tools whose name `matcher` matches (a regular expression; empty or `*`: all)."""
 
     matcher: str = ""
     hooks: list[HookCommand] = []
 
 
 class HooksSection(Section, frozen=True, rename="pascal"):
-    """Programs that are run at these points. Read from each file by itself: those of several files add up."""
+    """Programs that run at these points. Hooks of several files add up."""
 
     session_start: list[HookGroup] = []
     user_prompt_submit: list[HookGroup] = []
@@ -282,17 +285,17 @@ class HooksSection(Section, frozen=True, rename="pascal"):
 
 
 class IdeSection(Section, frozen=True):
-    """Whether the editor's open files and selection are asked for and sent along."""
+    """Whether the model is told what is open and selected in the editor."""
 
     enabled: bool = False
 
 
 class UiSection(Section, frozen=True):
-    """How it looks and reads. `bell` and `notify` call a person who has touched no key for `bell_seconds`.
-    `thinking`: all that the model thinks, the first line of each thought, or none. `output_lines`: of a
-    command's output or a diff. `statusline`: a shell command that gets the session as JSON and whose first
-    line is shown below the prompt. `keys`: by action, such as `ctrl+t`, `alt+r`, `f5` or `ctrl+x ctrl+t`; an
-    empty one switches it off."""
+    """The terminal. `bell` and `notify` call if no key was pressed for `bell_seconds`. `thinking`: all of the
+    reasoning, the first line of each thought, or none. `output_lines`: how much of a command's output or a
+    diff is shown. `statusline`: a shell command that gets the session as JSON; its first line is shown below
+    the prompt. `keys`: a key by action, such as `ctrl+t`, `alt+r`, `f5` or `ctrl+x ctrl+t`; empty switches it
+    off."""
 
     vim: bool = False
     theme: Theme = "auto"
