@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from pathlib import Path
 
 import pytest
 import yaml
 
-from coder.config.providers import KNOWN
+import coder
+from coder.config import ConfigError
+from coder.config.providers import KNOWN, NoProvider
+from coder.history.sinks import HistoryError
+from coder.models.model import ModelError
 from kit import ScriptedServer
 from kit.calls import bash_step, step
 from kit.driving import Project
@@ -50,6 +55,36 @@ def test_what_a_session_leaves_in_the_home_is_listed(project: Project) -> None:
     assert unlisted == []
     in_project = {path.name for path in (project.cwd / ".coder").iterdir()}
     assert in_project <= {one.removeprefix(".coder/").rstrip("/") for one in listed}
+
+
+NOBODY = "http://127.0.0.1:9/v1"  # the discard port, where nothing listens
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({}, NoProvider),
+        ({"base_url": "nowhere"}, ConfigError),
+        ({"base_url": NOBODY}, ModelError),
+        ({"base_url": NOBODY, "model": "m", "resume": "none"}, HistoryError),
+    ],
+)
+def test_the_sdk_raises_as_its_page_says(
+    project: Project, options: dict[str, str], error: type[Exception]
+) -> None:
+    page = (ROOT / "docs" / "sdk.md").read_text(encoding="utf-8")
+    assert f"`{error.__module__}.{error.__name__}`" in page or f"`{error.__name__}`" in page
+    running = coder.run_agent("hi", cwd=project.cwd, environ=project.environ(), **options)
+    with pytest.raises(error):
+        asyncio.run(running)
+
+
+def test_a_turn_that_fails_raises_nothing(project: Project) -> None:
+    running = coder.run_agent("hi", cwd=project.cwd, environ=project.environ(), base_url=NOBODY, model="m")
+    result = asyncio.run(running)
+    assert (result.status, result.final_text) == ("error", "")
+    assert "connection refused" in result.error
+    assert result.session_id
 
 
 @pytest.mark.parametrize("name", ["bug", "feature"])
