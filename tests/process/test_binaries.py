@@ -117,7 +117,12 @@ def test_commands_find_our_ripgrep_where_the_machine_has_none(
     project.configure(sandbox={"backend": backend, "mode": "require"})
     project.write("a.txt", "needle\n")
     lines = ["rg needle .", "rg -l needle > found; cat found"]
-    play(project, [*({"calls": [bash(line)]} for line in lines), {"text": "ok"}], ["go"], mode="yolo")
+    umask = os.umask(0)
+    try:
+        play(project, [*({"calls": [bash(line)]} for line in lines), {"text": "ok"}], ["go"], mode="yolo")
+    finally:
+        os.umask(umask)
+    assert (project.home / ".coder" / "programs").stat().st_mode & 0o777 == 0o700
     unasked, other = project.of_type("observation")
     assert "needle" in unasked["content"]
     assert other["content"] == "a.txt"

@@ -22,7 +22,7 @@ from pathlib import Path
 from threading import Thread, Timer
 from typing import Any, NoReturn, Protocol
 
-from coder.base.files import coder_home
+from coder.base.files import coder_home, make_private
 from coder.base.process.own_process import is_secret
 
 Process = subprocess.Popen[bytes]
@@ -104,7 +104,7 @@ def path_with_ripgrep(path: str, workspace: Path | str, home: Path) -> str:
     link = home / PROGRAMS / "bin" / "rg"
     try:
         if not link.is_symlink() or str(link.readlink()) != program:
-            link.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private(link.parent)
             link.unlink(missing_ok=True)
             link.symlink_to(program)
     except OSError:
