@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import configparser
 import re
+import sys
 import tomllib
 from collections.abc import Iterator
+from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +79,33 @@ def test_every_package_is_pinned(extra: str) -> None:
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     pinned = {plain(line.partition("==")[0]) for line in lines}
     assert set(required()[extra]) <= pinned
+
+
+def at_import(node: ast.AST) -> Iterator[str]:
+    """The packages that are imported whenever a module is."""
+    match node:
+        case ast.Import():
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        case ast.ImportFrom(module=str(module), level=0):
+            yield module.partition(".")[0]
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
+            pass
+        case ast.If() if ast.unparse(node.test) == "TYPE_CHECKING":
+            pass
+        case _:
+            for child in ast.iter_child_nodes(node):
+                yield from at_import(child)
+
+
+def test_nothing_is_imported_that_is_not_required() -> None:
+    """Tests have more packages than who installs coder."""
+    packages = {
+        name for name, dists in packages_distributions().items() if {*map(plain, dists)} & {*required()[""]}
+    }
+    known = {*sys.stdlib_module_names, *packages, "coder"}
+    for path in (ROOT / "src").rglob("*.py"):
+        found = set(at_import(ast.parse(path.read_text(encoding="utf-8"))))
+        assert found <= known, path
 
 
 def test_sources_are_as_the_editor_is_told() -> None:

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from packaging.requirements import Requirement
 
 import coder
 from coder.addons.batch.attempt import Take, run_attempt
@@ -259,6 +258,8 @@ class RayEngine:
         # Nested, so that it is shipped by value: a node that lacks packages cannot import this module.
         def lacking(lines: list[str]) -> tuple[list[str], bool]:
             from importlib.metadata import PackageNotFoundError, version
+
+            from packaging.requirements import Requirement  # comes with Ray
 
             found = []
             for line in lines:
