@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from binascii import a2b_base64
 from collections.abc import Callable
 from hmac import compare_digest
@@ -22,6 +23,7 @@ HEAD_BYTES = 32_768
 HEAD_SECONDS = 10.0
 _LINGER_SECONDS = 2.0  # for a refused client to stop sending, so that it can read why
 _CHUNK = 65_536
+_FIELD = re.compile(r"[!#-'*+.^-z|~\w-]+[ \t]*:[^\x00-\x08\x0a-\x1f\x7f]*", re.ASCII)
 # Of one hop only, or replaced.
 _NOT_FORWARDED = (
     "host",
@@ -146,7 +148,9 @@ async def _http(
     headers = [(name.strip(), value.strip()) for name, _, value in (one.partition(":") for one in fields)]
     method, _, rest = line.partition(" ")
     target, _, version = rest.rpartition(" ")
-    if not version.startswith("HTTP/1.") or not method.isalpha():
+    # No field that another program could read as two: it may be the person's own proxy that gets them.
+    whole = all(_FIELD.fullmatch(one) for one in fields)
+    if not version.startswith("HTTP/1.") or not method.isalpha() or not whole:
         raise _Malformed(_response(400, "Bad Request", "This is the proxy of coder's sandbox."))
     if token and not any(
         name.lower() == "proxy-authorization" and _knows(value, token) for name, value in headers
