@@ -1,7 +1,6 @@
 """Permissions: presets, operating modes, analysis of shell lines, workspace paths, the sandbox, secrets.
 
-Decides and explains; never runs a tool and never prompts.
-"""
+Decides and explains; never runs a tool and never prompts."""
 
 from __future__ import annotations
 

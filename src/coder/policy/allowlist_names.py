@@ -2,8 +2,7 @@
 
 A short name (`git commit`, `make test`) covers a call with further arguments only if each is known to run no
 other code (`further_words`). Otherwise the name is the whole command, and covers only that; so it is for what
-installs packages or reaches other machines, where each word leads elsewhere.
-"""
+installs packages or reaches other machines, where each word leads elsewhere."""
 
 from __future__ import annotations
 
@@ -75,8 +74,7 @@ _INTERPRETERS = (
 
 def name_of(words: list[Word], *, listed: bool, inside: Callable[[str], bool]) -> str:
     """The command word, with its subcommand or script where that is what runs. Empty: not known. `listed`:
-    the table of read-only programs knows all its options. `inside`: whether a path is in the workspace.
-    """
+    the table of read-only programs knows all its options. `inside`: whether a path is in the workspace."""
     if not words or not words[0].exact or not words[0].text:
         return ""
     head, args = words[0].text, words[1:]

@@ -1,7 +1,6 @@
 """What a shell line that ran has shown: its checks, and how each ended.
 
-Wider than what may run unasked: nothing is allowed because of it.
-"""
+Wider than what may run unasked: nothing is allowed because of it."""
 
 from __future__ import annotations
 
@@ -133,8 +132,7 @@ def _status(commands: Sequence[SimpleCommand], at: int, statuses: Sequence[int])
 
 def _is_reached(before: Sequence[SimpleCommand]) -> bool:
     """Whether a line that succeeded has run what comes after these: `a || pytest` and `exit 0; pytest` need
-    not have.
-    """
+    not have."""
     operators = ["", *(command.after for command in before)]
     for operator, command in zip(operators, before, strict=False):
         name, *arguments = [word.text for word in command.words] or [""]

@@ -1,7 +1,6 @@
 """The table of checks: programs that test, lint or type-check, with the options known to be harmless.
 
-An option that is not listed is not known: it may load code, write elsewhere or fix what it checks.
-"""
+An option that is not listed is not known: it may load code, write elsewhere or fix what it checks."""
 
 from __future__ import annotations
 
@@ -384,8 +383,7 @@ FIRST_WORDS = frozenset(key.split()[0] for key in PROGRAMS if " " in key)
 
 class Wrapper(msgspec.Struct, frozen=True):
     """A program that runs the command after its options, `operands` and, with `assigns`, variables.
-    `downloads`: what is not installed.
-    """
+    `downloads`: what is not installed."""
 
     options: str = ""
     operands: int = 0

@@ -1,8 +1,7 @@
 """Recognizes checks: commands that test, lint or type-check, by their words and not by their spelling.
 
 One recognizer for two uses: what the model may run unasked (`Check.doubt` is None, see `shell.judge`), and
-what a line that ran has shown (`check_lines`). For the first every word must be in the table.
-"""
+what a line that ran has shown (`check_lines`). For the first every word must be in the table."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """The policy decision on one call: preset, operating mode, overrides, shell verdict, allowlist. Pure.
 
 Order: the preset's cell (or its override) → the operating mode over it → risks and the allowlist for bash. A
-deny beats everything but yolo mode on bash.
-"""
+deny beats everything but yolo mode on bash."""
 
 from __future__ import annotations
 
@@ -59,8 +58,7 @@ def decide(
     which rules can still tighten, but allow nothing: it may look like another server's. `own_kind`: what a
     tool of the program that embeds us declares; of names that are not built in nothing is believed otherwise.
     `explores`: a read-only subagent, allowed where reading is. `verifying`: the line is a check that may run
-    unasked. `confined`: there is a sandbox in which any command can run in plan mode.
-    """
+    unasked. `confined`: there is a sandbox in which any command can run in plan mode."""
     known = built_in(tool)
     kind = known.kind if own_kind is None else own_kind
     names = [tool, own_name or tool]
@@ -116,8 +114,7 @@ def _readers() -> list[str]:
 
 def _override(names: list[str], overrides: Mapping[str, Decision], *, patterns: bool) -> Decision | None:
     """The decision that the settings give a tool. MCP tools can be matched by a pattern; the strictest match
-    wins.
-    """
+    wins."""
     matches = [overrides[name] for name in names if name in overrides]
     if not matches and patterns:
         matches = [
@@ -208,9 +205,8 @@ def _decide_command(
 
 
 def _acting_parts(verdict: ShellVerdict) -> list[Text]:
-    """The segments that are not read-only, checks last: a model can drop them, a person review them. Of
-    a line that is one segment, only what its words do not tell.
-    """
+    """The segments that are not read-only, checks last: a model can drop them, a person review them. Of a
+    line that is one segment, only what its words do not tell."""
     acting = [segment for segment in verdict.segments if not segment.read_only]
     if len(verdict.segments) == 1:
         acting = [segment for segment in acting if segment.rule.key == "policy.why.private"]
@@ -225,12 +221,10 @@ def _covered(verdict: ShellVerdict, allowlist: Collection[str]) -> bool:
 
 
 def _always_names(verdict: ShellVerdict, opaque_readers: bool = False) -> list[str]:
-    """The names that `always` would add to the allowlist; empty where it may not be offered.
-
-    Read-only segments need no name, unless all are and bash is set to `ask`, or they are read-only only in an
+    """The names that `always` would add to the allowlist; empty where it may not be offered. Read-only
+    segments need no name, unless all are and bash is set to `ask`, or they are read-only only in an
     environment that this line does not get. `opaque_readers`: ignore read-only wrappers whose command is
-    known.
-    """
+    known."""
     if not verdict.parsed or verdict.risks or not verdict.segments:
         return []
     names: list[str] = []

@@ -1,7 +1,6 @@
 """Arguments that cannot make a command run other code, so that `always` may cover them (an allowlist).
 
-What is not listed costs one more prompt, never a program that nobody approved.
-"""
+What is not listed costs one more prompt, never a program that nobody approved."""
 
 from __future__ import annotations
 
@@ -57,8 +56,7 @@ _BY_OPERAND = names("cmake ninja scons waf ctest nox tox")
 
 def harmless(word: Word, program: str, subcommand: str, family: bool, inside: Callable[[str], bool]) -> bool:
     """Whether the argument `word` of `program` runs no other code. `family`: operands are tasks, plans,
-    charts and the like unless the subcommand is known.
-    """
+    charts and the like unless the subcommand is known."""
     if word.maybe_option():
         return word.exact and _is_harmless_option(word.text, program)
     if program in _BY_OPERAND or (family and subcommand not in _NARROWED.get(program, ())):

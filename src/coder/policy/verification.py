@@ -1,7 +1,6 @@
 """Commands that may run unprompted to verify edits: a fixed list, and what the person's configuration adds.
 
-A command must match exactly, alone or in a directory of the workspace (`cd backend && pytest -q`).
-"""
+A command must match exactly, alone or in a directory of the workspace (`cd backend && pytest -q`)."""
 
 from __future__ import annotations
 
@@ -136,8 +135,7 @@ def _split(line: str) -> tuple[str, str]:
 
 def _inside(root: Path, directory: str) -> bool:
     """Whether the shell stays in the workspace. `cd -` and `cd ~` may go anywhere; `cd link/..` is lexical,
-    so both the lexical and the real path must be inside.
-    """
+    so both the lexical and the real path must be inside."""
     if not directory:
         return True
     if directory.startswith(("-", "~", "/")):

@@ -1,8 +1,7 @@
 """Reveal invisible characters in text that a person is to approve.
 
 Control, format and blank characters become their code point (`⟨U+200B⟩`), long runs of blanks and empty lines
-a count (`␠×2500`). Nothing is left out.
-"""
+a count (`␠×2500`). Nothing is left out."""
 
 from __future__ import annotations
 
@@ -30,8 +29,7 @@ _SHAPELESS: Final = (
 
 class Visible(NamedTuple):
     """`text` is safe to display. `hidden`: characters replaced by their code point; `runs`: whether blanks
-    are counted; `lines` and `longest` are of the original, which is what runs.
-    """
+    are counted; `lines` and `longest` are of the original, which is what runs."""
 
     text: str
     hidden: int

@@ -38,8 +38,7 @@ def private_base() -> Path:
 
 def state_directory(home: Path) -> Path:
     """Where the sandbox keeps its files: $CODER_HOME, or a private temporary directory if that cannot be
-    written, as in a container whose user owns no home.
-    """
+    written, as in a container whose user owns no home."""
     above = home
     while not above.exists() and above != above.parent:
         above = above.parent
@@ -71,8 +70,7 @@ _OWN_RECORD = ("config.json", "history", "sessions")
 
 class DirectoryWorkspace:
     """A workspace directory with its scratch directory. `readable`: further directories that may be read,
-    never written.
-    """
+    never written."""
 
     def __init__(self, root: Path, readable: Sequence[Path] = (), *, person: str = "", own: str = "") -> None:
         self._person, self._own = person, own

@@ -1,8 +1,7 @@
 """The tools of a small model: few enough to keep apart, declared in few words.
 
 A slow machine reads a long declaration for half a minute. Calls are checked against the whole one: what is
-not declared here is taken all the same.
-"""
+not declared here is taken all the same."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 A list of `Change` is pure data: `preview` shows it to a person, `apply` does it. Between computing and
 applying stand three checks: the file is what the model last saw, a person who was asked saw these very
-changes, and undo knows of every path before the first byte is written.
-"""
+changes, and undo knows of every path before the first byte is written."""
 
 from __future__ import annotations
 
@@ -41,10 +40,8 @@ _PLACES = 6  # of a file whose lines the model is told
 
 
 class Change(msgspec.Struct, frozen=True):
-    """`path` goes from `before` to `after` (None: not there). `mode`: permission bits, None keeps them.
-
-    A move is two changes: the new path names `moved_from`, the old one is deleted.
-    """
+    """`path` goes from `before` to `after` (None: not there). `mode`: permission bits, None keeps them. A
+    move is two changes: the new path names `moved_from`, the old one is deleted."""
 
     path: Path
     before: bytes | None
@@ -145,9 +142,8 @@ def _refuse_kind(context: ToolContext, path: Path, info: os.stat_result) -> None
 
 
 def check_seen(context: ToolContext, path: Path, now: bytes | None, *, must_know: bool = False) -> None:
-    """Optimistic concurrency: `Stop` if the file is not what the model last saw, or (`must_know`) was
-    never seen whole.
-    """
+    """Optimistic concurrency: `Stop` if the file is not what the model last saw, or (`must_know`) was never
+    seen whole."""
     if now is None:
         return
     name = shown(context, path)
@@ -193,10 +189,8 @@ def unified_lines(before: bytes, now: bytes, name: str) -> list[str]:
 
 
 def apply(changes: list[Change], context: ToolContext, *, all_known: bool = False) -> None:
-    """Apply all changes or none: on `Stop` everything is rolled back.
-
-    `all_known`: the model gave the whole content.
-    """
+    """Apply all changes or none: on `Stop` everything is rolled back. `all_known`: the model gave the whole
+    content."""
     changes = [change for change in changes if change.operation != "unchanged"]
     require_approved(changes, context)
     if context.approved is None and (reason := steering_reason(changes, context)) is not None:
@@ -300,11 +294,9 @@ def bits_of(path: Path) -> int | None:
 
 
 def hard_link_note(path: Path) -> str:
-    """A note that replacing a hard-linked file detaches it from its other names.
-
-    Writing through would change the other names' content too, which nobody asked for (package stores link
-    files into projects this way).
-    """
+    """A note that replacing a hard-linked file detaches it from its other names. Writing through would change
+    the other names' content too, which nobody asked for (package stores link files into projects this
+    way)."""
     try:
         links = status_of(path).st_nlink
     except OSError:

@@ -72,11 +72,9 @@ def tool(
     read_only: bool = False,
 ) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
     """Make a tool of a function, sync or async. Its parameters need types; `Annotated[str, "what it is"]`
-    describes one; one of type `ToolContext` gets the session's.
-
-    It is asked about like a tool of an MCP server, unless it is `read_only`: then it runs unasked, in plan
-    mode too. Raises `TypeError` where it cannot be offered to a model.
-    """
+    describes one; one of type `ToolContext` gets the session's. It is asked about like a tool of an MCP
+    server, unless it is `read_only`: then it runs unasked, in plan mode too. Raises `TypeError` where it
+    cannot be offered to a model."""
 
     def made(function: Callable[..., Any]) -> FunctionTool:
         own = name or function.__name__

@@ -1,8 +1,7 @@
 """How the file tools find a path, and how they say that it is not there.
 
-`Stop` carries a finished result out of nested helpers, so that a tool's `run` reads straight down
-and still never raises into the loop.
-"""
+`Stop` carries a finished result out of nested helpers, so that a tool's `run` reads straight down and still
+never raises into the loop."""
 
 from __future__ import annotations
 
@@ -57,9 +56,7 @@ class Stop(Exception):
 
 def clean(text: str) -> str:
     """`text` with bytes that are no UTF-8 (kept as surrogates by the file system layer) spelled out.
-
-    Everything a tool hands back goes over the wire and into the record, which take valid UTF-8 only.
-    """
+    Everything a tool hands back goes over the wire and into the record, which take valid UTF-8 only."""
     return _SURROGATE.sub(_spelled, text)
 
 
@@ -77,9 +74,8 @@ def why(error: OSError) -> str:
 
 
 def locate(context: ToolContext, path: str, *, write: bool = False) -> Path:
-    """The absolute path that `path` names inside the workspace; `Stop` where there is none.
-
-    Quotes around a path, and an `@` before it, are taken off where nothing has that name."""
+    """The absolute path that `path` names inside the workspace; `Stop` where there is none. Quotes around a
+    path, and an `@` before it, are taken off where nothing has that name."""
     if not path.strip():
         raise Stop(failed("path is empty; give a path relative to the workspace"))
     found = _resolved(context, path, write)

@@ -1,8 +1,7 @@
 """`save_memory`: one fact, kept for this and all later sessions.
 
 The result itself tells the model that the fact holds from now on: what was sent before stays as it was, so
-that the provider's cache holds, and the next session has the fact in its first message.
-"""
+that the provider's cache holds, and the next session has the fact in its first message."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""What the model has seen of each file (optimistic concurrency): changes by others are detected, and
-unseen parts are not overwritten.
-"""
+"""What the model has seen of each file (optimistic concurrency): changes by others are detected, and unseen
+parts are not overwritten."""
 
 from __future__ import annotations
 
@@ -55,8 +54,7 @@ class FileStamps:
 
     def changed_by_model(self, path: Path, before: bytes, content: bytes) -> None:
         """The model changed a part of the file. `before` may contain changes by others that it has not
-        seen.
-        """
+        seen."""
         seen = self._seen.get(path)
         unseen = [EVERYTHING]
         if seen is not None and seen.digest == _digest(before):
@@ -121,10 +119,9 @@ def _by_others(replaced: list[bool]) -> bool:
 def _carried(
     unseen: list[Lines], before: bytes, after: bytes, unknown_if: Callable[[list[bool]], bool]
 ) -> list[Lines]:
-    """The lines of `after` that are not known, of a file that was `before` with `unseen` lines.
-
-    `unknown_if` decides on new lines by whether those that they replace were unknown. The model's own are
-    unknown where `any` was: of a line that it has not seen it may have changed a part."""
+    """The lines of `after` that are not known, of a file that was `before` with `unseen` lines. `unknown_if`
+    decides on new lines by whether those that they replace were unknown. The model's own are unknown where
+    `any` was: of a line that it has not seen it may have changed a part."""
     if not unseen and unknown_if is not _by_others:
         return []
     from coder.base.diff import line_blocks

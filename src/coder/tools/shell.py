@@ -108,8 +108,7 @@ async def run_on_terminal(
     command: str, context: ToolContext, keys: int, screen: int, typed_ahead: Callable[[bytes], object]
 ) -> ToolResult:
     """The person's own command, on their terminal: descriptors `keys` and `screen`. `typed_ahead` gets the
-    keys that it has not read.
-    """
+    keys that it has not read."""
     from coder.base.process import on_terminal
 
     script: Path | None = None
@@ -227,8 +226,7 @@ _WAITS = re.compile(r"\bwait\b")
 
 def leaves_behind(command: str) -> bool:
     """Whether a line starts a background process without waiting for it. A heuristic for a hint, not a
-    parse.
-    """
+    parse."""
     bare = _QUOTED.sub("''", command)
     return _AMPERSAND.search(bare) is not None and _WAITS.search(bare) is None
 

@@ -1,8 +1,7 @@
 """`skill`: written procedures that the model takes up when a task calls for one.
 
 Reading only, so it never waits on a person; a skill that is missing or broken is a sentence with what is
-there instead, and the work goes on without it.
-"""
+there instead, and the work goes on without it."""
 
 from __future__ import annotations
 

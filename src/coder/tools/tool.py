@@ -31,9 +31,7 @@ Kind = Literal["looks", "edits", "runs", "reaches", "unknown"]
 
 class ToolResult(msgspec.Struct, frozen=True):
     """What a call came to: text for the model, a summary and detail for the person, fields for the record.
-
-    `for_model` begins with `error: ` where `ok` is false and with `denied: ` where `denied` is true.
-    """
+    `for_model` begins with `error: ` where `ok` is false and with `denied: ` where `denied` is true."""
 
     for_model: str
     summary: str
@@ -216,10 +214,8 @@ class ToolContext:
 
 
 class Tool(ABC):
-    """One tool. Policy, trust, action log, undo, subagents and front ends rely on what it declares here.
-
-    The defaults describe a tool of which nothing is known.
-    """
+    """One tool. Policy, trust, action log, undo, subagents and front ends rely on what it declares here. The
+    defaults describe a tool of which nothing is known."""
 
     spec: ToolSpec
     kind: ClassVar[Kind] = "unknown"

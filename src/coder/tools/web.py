@@ -1,8 +1,7 @@
 """What `fetch` does: one page, its redirects followed, as text.
 
 The address that was checked is the one connected to, for the first request and for every redirect: a name
-that means something else a moment later (DNS rebinding) leads nowhere.
-"""
+that means something else a moment later (DNS rebinding) leads nowhere."""
 
 from __future__ import annotations
 

@@ -39,8 +39,7 @@ async def look_up(host: str, port: int) -> list[str]:
 
 class Door:
     """`ask` puts a host that is not listed to the person; without it that is refused. `environment`: the
-    person's, which may name a proxy of their own.
-    """
+    person's, which may name a proxy of their own."""
 
     def __init__(
         self,

@@ -1,8 +1,7 @@
 """What a command's door speaks: HTTP CONNECT, plain HTTP and SOCKS5, on the same port.
 
 The clients are programs that a model wrote or chose: heads are bounded in bytes and time, and nothing that
-they send is trusted but the host and port, which `Door.reach` judges.
-"""
+they send is trusted but the host and port, which `Door.reach` judges."""
 
 from __future__ import annotations
 
@@ -72,8 +71,7 @@ class _Malformed(Exception):
 
 class _Request(NamedTuple):
     """What a client wants. `accepted`: tells it that it has it. `refused`: makes an answer of a refusal.
-    `forwarded`: the head to send on, as it is and to a proxy.
-    """
+    `forwarded`: the head to send on, as it is and to a proxy."""
 
     host: str
     port: int

@@ -1,7 +1,6 @@
 """Allowlist of read-only programs, and the options by which they are not.
 
-A program that is not listed is not read-only. A rule returns why a call is *not* read-only, or None.
-"""
+A program that is not listed is not read-only. A rule returns why a call is *not* read-only, or None."""
 
 from __future__ import annotations
 

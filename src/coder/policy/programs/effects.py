@@ -86,8 +86,7 @@ def danger_of(name: str, args: list[Word]) -> Text | None:
 
 class Written(NamedTuple):
     """An operand that a command writes. `entry`: it is created, removed or renamed, rather than filled.
-    `into`: names of the files that are written if it is a directory. `gone`: it is removed or renamed.
-    """
+    `into`: names of the files that are written if it is a directory. `gone`: it is removed or renamed."""
 
     word: Word
     entry: bool = False

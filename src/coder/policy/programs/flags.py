@@ -20,11 +20,9 @@ _ALONE = names(
 
 
 class Flags(msgspec.Struct, frozen=True):
-    """What makes a call not read-only.
-
-    `short`: letters, anywhere in a cluster. `long`: names, also abbreviated (getopt). `operands`: the most
-    operands allowed. `words`, `texts`: operands, or parts of words.
-    """
+    """What makes a call not read-only. `short`: letters, anywhere in a cluster. `long`: names, also
+    abbreviated (getopt). `operands`: the most operands allowed. `words`, `texts`: operands, or parts of
+    words."""
 
     short: str = ""
     long: tuple[str, ...] = ()

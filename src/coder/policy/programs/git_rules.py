@@ -1,8 +1,7 @@
 """git: which calls are read-only, which destroy, which run programs.
 
 git runs programs named by a repository's own configuration (fsmonitor, external diff, filters). A read-only
-call is so only in an environment that disables them (`process/git.py`).
-"""
+call is so only in an environment that disables them (`process/git.py`)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Rules for programs and builtins whose arguments are a language of their own.
 
 Each rule returns why a call is not read-only, or None. It accepts a small, well-understood subset and refuses
-the rest.
-"""
+the rest."""
 
 from __future__ import annotations
 
@@ -145,8 +144,7 @@ def awk(args: list[Word], places: WorkingDirectories) -> Text | None:
 
 def _harmless_awk(program: str) -> bool:
     """No pipe, output redirection or command, also not by an indirect call; reads only files of the command
-    line.
-    """
+    line."""
     plain = program.replace(">=", "").replace("||", "")
     # Only `print` and `printf` redirect: before the first of them `>` compares.
     if ">" in plain.partition("print")[2] or "|" in plain or "@" in plain or "\\\n" in program:

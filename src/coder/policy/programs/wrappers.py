@@ -1,8 +1,7 @@
 """Wrappers: commands that run another command, and which one.
 
 `unwrap` returns the inner commands or lines. Where it is not certain what runs, it says so and the caller
-fails closed.
-"""
+fails closed."""
 
 from __future__ import annotations
 
@@ -16,11 +15,9 @@ from coder.texts import Text
 
 
 class Inner(msgspec.Struct, frozen=True):
-    """What a wrapper runs. `certain`: nothing else can run.
-
-    `acts`: the wrapper itself is not read-only. `clears`: the inner command does not get the whole
-    environment. `elsewhere`: it runs in other directories.
-    """
+    """What a wrapper runs. `certain`: nothing else can run. `acts`: the wrapper itself is not read-only.
+    `clears`: the inner command does not get the whole environment. `elsewhere`: it runs in other
+    directories."""
 
     commands: list[list[Word]] = []
     lines: list[str] = []

@@ -1,8 +1,7 @@
 """The sandbox for the model's commands: the strongest backend that works on this machine.
 
-The ladder: bubblewrap → Landlock with seccomp → none; on macOS Seatbelt → none. A capability probe tries
-each once and caches the result. A backend decides how; the access rules are the same on all (`places`).
-"""
+The ladder: bubblewrap → Landlock with seccomp → none; on macOS Seatbelt → none. A capability probe tries each
+once and caches the result. A backend decides how; the access rules are the same on all (`places`)."""
 
 from __future__ import annotations
 
@@ -128,8 +127,7 @@ class Sandbox:
     ) -> None:
         """`home` is $CODER_HOME, hidden but for `readable`; `environment` the command's (HOME, PATH and
         TMPDIR matter). `plan`: read-only, with a private TMPDIR and no network. `records`: directories that
-        look empty. `caches`: package managers may write to theirs.
-        """
+        look empty. `caches`: package managers may write to theirs."""
         self.level = level
         self.workspace = workspace
         self.home = home
@@ -173,8 +171,7 @@ class Sandbox:
 
     def look(self, repositories: Iterable[str], *, git_settings: bool = False) -> None:
         """Snapshot the nested repositories (each `.git`, and directories that may be bare ones) before a
-        command that may change files. `git_settings` as for `wrap`. `settle` follows.
-        """
+        command that may change files. `git_settings` as for `wrap`. `settle` follows."""
         from coder.policy.sandbox.repositories import Repositories
 
         if self.level.backend == "none":  # unsandboxed commands may change them
@@ -195,8 +192,7 @@ class Sandbox:
 
     def wrap(self, argv: list[str], access: LineAccess = ORDINARY) -> list[str]:
         """The command line that runs `argv` in the sandbox. Start it as it is, not a copy: it may be
-        `Prepared`. Raises OSError if there is no temporary directory.
-        """
+        `Prepared`. Raises OSError if there is no temporary directory."""
         cached = self.caches and access.caches
         layer = take_layer(self.state, os.path.realpath(self.workspace)) if cached else None
         door = access.door
@@ -253,8 +249,7 @@ class Sandbox:
 
     def planted(self, absent: Sequence[str]) -> list[str]:
         """Remove and return those of the `absent` paths that a command has created. Landlock does this by
-        itself; bwrap can only lock existing files.
-        """
+        itself; bwrap can only lock existing files."""
         found = []
         for path in absent if self.level.backend == "bwrap" else ():
             if os.path.lexists(path):
@@ -265,8 +260,7 @@ class Sandbox:
 
     def note(self, output: str, written: Iterable[str] = ()) -> Text | None:
         """A rule of the sandbox that may explain an error in this output, or None. `written`: paths that the
-        line names to write.
-        """
+        line names to write."""
         if self.level.backend == "none":
             return None
 
@@ -298,8 +292,7 @@ def launcher_line(
     variables: Mapping[str, str] | None = None,
 ) -> list[str]:
     """`argv` under the launcher. Without `shut_in` it restricts nothing and only kills leftover processes.
-    `variables`: of its environment.
-    """
+    `variables`: of its environment."""
     from marshal import dumps
 
     read_only = not places.writable
@@ -432,8 +425,7 @@ _EXCLUDED = (".git", ".coder")
 
 class LongSandbox(Sandbox):
     """Locks all of `.git`, unless granted: a lock on git's settings is lost when the person's git replaces
-    the file, and nothing checks the repository between calls.
-    """
+    the file, and nothing checks the repository between calls."""
 
     _named: Sequence[str] = ()
 
@@ -452,10 +444,9 @@ class LongSandbox(Sandbox):
         return msgspec.structs.replace(found, locked=[*found.locked, *git])
 
     def _without_locks(self, found: AccessRules) -> AccessRules:
-        """Landlock cannot lock, and restoring files when the server ends would undo the person's own
-        changes: so the server may write the workspace's existing entries except `.git` and `.coder`.
-        Writing all of it (new files at the top) must be granted.
-        """
+        """Landlock cannot lock, and restoring files when the server ends would undo the person's own changes:
+        so the server may write the workspace's existing entries except `.git` and `.coder`. Writing all of it
+        (new files at the top) must be granted."""
         root, *granted = found.writable
         if root in granted:
             return found

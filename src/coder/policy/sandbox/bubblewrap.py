@@ -77,8 +77,7 @@ def bwrap_arguments(
     """The arguments before the command. `filtered`: with the filter that leaves it neither sockets nor IPC,
     namespaces for which would cost a millisecond. `search`: overrides its PATH. `by_descriptor`: this
     bubblewrap mounts what is granted by its descriptor, which no link can lead elsewhere. `variables`: of its
-    environment.
-    """
+    environment."""
     arguments = [program, "--unshare-pid", "--die-with-parent"]
     if not filtered:
         arguments.append("--unshare-ipc")

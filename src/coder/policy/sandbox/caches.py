@@ -3,8 +3,7 @@
 With overlay mounts a command sees the person's cache and writes to the layer, so nothing is downloaded twice
 and no command can poison what the person's own programs use. Without them, and where the person has no such
 cache yet, the tool's own variable points into the layer. A mounted layer has one user at a time, since two
-overlay mounts of one upper directory are undefined: a second command gets the project's next layer.
-"""
+overlay mounts of one upper directory are undefined: a second command gets the project's next layer."""
 
 from __future__ import annotations
 
@@ -98,8 +97,7 @@ class Overlay(NamedTuple):
 
 class Caches(msgspec.Struct, frozen=True):
     """What a command gets. `moved`: the directory that variables point into. `fixed`: parts of the overlays
-    that stay read-only, since they are on PATH.
-    """
+    that stay read-only, since they are on PATH."""
 
     overlays: list[Overlay] = []
     environment: dict[str, str] = {}
@@ -259,8 +257,7 @@ def within(path: str, directories: Iterable[str]) -> bool:
 
 def remove_links(overlays: Iterable[Overlay], mounted: Iterable[str]) -> None:
     """Remove links that commands left in a layer where something is to be mounted: bubblewrap, which is
-    outside the sandbox then, would follow them. Raises OSError.
-    """
+    outside the sandbox then, would follow them. Raises OSError."""
     mounted = list(mounted)
     for path, upper, _work in overlays:
         for inner in (one[len(path) + 1 :] for one in mounted if one.startswith(f"{path}/")):
@@ -346,8 +343,7 @@ def layers_in_use(home: Path) -> list[LayerUse]:
 
 def clear_layers(home: Path, *, unused_since: float | None = None, most_bytes: int = 0) -> int:
     """Remove layers that no command is using, and return how many bytes that freed. `unused_since`: only
-    those not used since then, and the oldest until at most `most_bytes` are left.
-    """
+    those not used since then, and the oldest until at most `most_bytes` are left."""
     freed = 0
     everything = layers_in_use(home)
     total = sum(one.bytes for one in everything)
@@ -378,8 +374,7 @@ def _clear(layer: Path) -> int:
 
 def remove_tree(directory: Path) -> None:
     """Remove what commands have written, however deep. Directories may lack permissions, as the kernel leaves
-    an overlay's work directory. What cannot be removed stays.
-    """
+    an overlay's work directory. What cannot be removed stays."""
     from coder.policy.sandbox.launch import remove
 
     real = Path(real_path(directory.parent), directory.name)

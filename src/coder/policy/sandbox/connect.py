@@ -1,15 +1,14 @@
 """Mediates a sandboxed command's connections by seccomp user notification.
 
 A program that listens on a Unix socket (session bus, agent, container engine) acts for whoever connects,
-outside the sandbox, and no mount prevents connecting to a socket file. So a filter forwards every
-connect() here, where the socket and a copy of the address are taken and connected: only to sockets in
-places that the command may write. The command never acts on something after it was checked (TOCTOU).
-Where a command shares our network namespace and has no network, or only a door (`network.door`), its TCP
-connections lead there, or to servers of its own, which listen on the loopback.
+outside the sandbox, and no mount prevents connecting to a socket file. So a filter forwards every connect()
+here, where the socket and a copy of the address are taken and connected: only to sockets in places that the
+command may write. The command never acts on something after it was checked (TOCTOU). Where a command shares
+our network namespace and has no network, or only a door (`network.door`), its TCP connections lead there, or
+to servers of its own, which listen on the loopback.
 
 Two threads per command, and no process between: seccomp filters and Landlock domains are per thread and
-inherited. One enters the filter and starts the command; the other, outside it, answers.
-"""
+inherited. One enters the filter and starts the command; the other, outside it, answers."""
 
 from __future__ import annotations
 
@@ -64,8 +63,7 @@ _Cleanup = contextlib.ExitStack[bool | None]
 
 class TcpRule:
     """`ports`: those of the loopback that can be reached; None: all, as the namespace is the command's own.
-    `saw`: is told what else a program tried to connect to.
-    """
+    `saw`: is told what else a program tried to connect to."""
 
     def __init__(
         self, ports: frozenset[int] | None, saw: Callable[[str], None] = lambda _address: None
@@ -153,8 +151,7 @@ def _inside(starting: Starting, started: _Started, tcp: TcpRule | None) -> None:
 
 class _Allowed(NamedTuple):
     """`abstract`: abstract sockets may be tried; the kernel separates those of others (Landlock's scope, in
-    which the answering thread is as well).
-    """
+    which the answering thread is as well)."""
 
     abstract: bool
     tcp: TcpRule | None
@@ -170,10 +167,9 @@ def _outside(listening: Future[int], allowed: _Allowed) -> None:
 
 
 def _restrict_abstract_sockets(*, mounts: bool) -> bool:
-    """Deny connections to abstract sockets, which are scoped to the network namespace (X11, a session
-    bus). Only a domain without file rules lets bubblewrap mount; Landlock's own commands could move no file
-    between directories in one. False if unsupported.
-    """
+    """Deny connections to abstract sockets, which are scoped to the network namespace (X11, a session bus).
+    Only a domain without file rules lets bubblewrap mount; Landlock's own commands could move no file between
+    directories in one. False if unsupported."""
     if landlock_abi() < SCOPES_FROM:
         return False
     if mounts:

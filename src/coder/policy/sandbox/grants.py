@@ -4,8 +4,7 @@ A file is created empty before the command and mounted alone, so that nothing be
 of known commands only (`mkdir`, `mv`, `rm` …), which write nothing but their operands, gets the directory of
 an entry, because a single mounted file can be neither replaced nor removed. A directory that must not be
 opened, such as the home, is staged instead: the command sees an empty directory in its place, with the real
-entries mounted read-only in it, and the listed entries are moved to the real one afterwards.
-"""
+entries mounted read-only in it, and the listed entries are moved to the real one afterwards."""
 
 from __future__ import annotations
 
@@ -50,8 +49,7 @@ def why_not(
     state: Path | None = None,
 ) -> Text | None:
     """Why no approval lets this line write what it names outside the workspace; None if one does. `mounts`
-    and `state` as for `Grants`.
-    """
+    and `state` as for `Grants`."""
     needed = [root, home, environment.get("HOME", "")]
     for write in verdict.outside:
         reason = refusal(write.path, home, environment)
@@ -91,8 +89,7 @@ def _mount_of(path: str) -> str:
 
 def refusal(path: str, home: str, environment: Mapping[str, str]) -> Text | None:
     """Why no approval of a line covers this path, which needs `sandbox: "off"`; None if one may. `home` is
-    $CODER_HOME.
-    """
+    $CODER_HOME."""
     person = os.path.realpath(environment.get("HOME") or Path.home())
     on_path = [os.path.realpath(entry) for entry in environment.get("PATH", "").split(os.pathsep) if entry]
     parts = Path(path).parts
@@ -129,8 +126,7 @@ def _opened_for(path: str) -> str:
 
 class Seen:
     """The directories that a question's paths led to when it was asked, held open so that no other directory
-    can pass for one of them.
-    """
+    can pass for one of them."""
 
     def __init__(self, writes: Sequence[OutsideWrite]) -> None:
         self._directories: dict[str, tuple[str, int]] = {}
@@ -141,8 +137,7 @@ class Seen:
 
     def open(self, path: str) -> tuple[str, int]:
         """The directory that the path is in, or will be, and a descriptor of it. Raises OSError if it is not
-        the one that was seen.
-        """
+        the one that was seen."""
         directory, seen = self._directories.get(path, ("", -1))
         now = _opened_for(path)
         if (
@@ -175,8 +170,7 @@ class Grants:
         """`plain`: the line consists of known commands. `mounts`: the sandbox has its own temporary
         directories. `seen`: the places as they were asked about. `state`: where directories are staged; None
         if the sandbox cannot. `refused`: whether a directory must not be opened. Raises OSError if the places
-        have changed, or a file cannot be made.
-        """
+        have changed, or a file cannot be made."""
         self.opened: dict[str, int] = {}  # what the command may write, and a descriptor of it
         self.staged: dict[str, Staged] = {}
         self._seen = seen or Seen(writes)

@@ -204,11 +204,9 @@ class _Stopped(Exception):
 
 
 def run(spec: dict[str, Any], command: list[str]) -> int:
-    """Run `command` in the sandbox and return its exit status.
-
-    `spec`: hidden, emptied, readable, writable, devices, guarded (paths), filter (seccomp), shut_in,
-    cwd, environment, in_temp; temp (TMPDIR), path (PATH), fresh (where a throw-away TMPDIR is made), or "".
-    """
+    """Run `command` in the sandbox and return its exit status. `spec`: hidden, emptied, readable, writable,
+    devices, guarded (paths), filter (seccomp), shut_in, cwd, environment, in_temp; temp (TMPDIR), path
+    (PATH), fresh (where a throw-away TMPDIR is made), or ""."""
     if spec["fresh"]:
         spec["temp"] = os.path.join(spec["fresh"], f"once-{os.urandom(8).hex()}")
         os.mkdir(spec["temp"], 0o700)
@@ -269,17 +267,15 @@ def _become_supervisor() -> int:
 
 def enter_scope(scoped: int) -> None:
     """Enter a domain that restricts nothing else: Landlock denies moves between directories by default.
-    Raises OSError.
-    """
+    Raises OSError."""
     ruleset = make_ruleset([_REFER, 0, scoped])
     _allow(ruleset, "/", _REFER)
     enter(ruleset)
 
 
 def _scope_signals() -> bool:
-    """Enter a Landlock domain around the command's that no signal leaves, so that kill(-1) reaches only
-    the command's processes. False if unsupported, which is tested on our parent.
-    """
+    """Enter a Landlock domain around the command's that no signal leaves, so that kill(-1) reaches only the
+    command's processes. False if unsupported, which is tested on our parent."""
     if landlock_abi() < SCOPES_FROM:
         return False
     try:
@@ -354,8 +350,7 @@ def _drop_capabilities() -> None:
 
 def end_descendants(apart: bool = False) -> None:
     """Kill and reap all processes that the command left, detached ones too: as subreaper we adopt orphans.
-    `apart`: kill(-1) reaches them all atomically; one by one, a fork bomb may outrun us.
-    """
+    `apart`: kill(-1) reaches them all atomically; one by one, a fork bomb may outrun us."""
     deadline = time.monotonic() + 2
     while time.monotonic() < deadline:
         for pid in [-1] if apart else _children():
@@ -566,10 +561,8 @@ def _recreate(directory: int, name: str, kept: tuple[int, bytes, Tree]) -> None:
 
 
 def remove(directory: int, name: str, *, closed: bool = False) -> None:
-    """Remove a file, or a directory with all that is in it. `closed`: directories may lack permissions.
-
-    Moves directories up to the top instead of descending: no depth exhausts the stack or the descriptors.
-    """
+    """Remove a file, or a directory with all that is in it. `closed`: directories may lack permissions. Moves
+    directories up to the top instead of descending: no depth exhausts the stack or the descriptors."""
     if not stat.S_ISDIR(_mode(directory, name)):
         if _mode(directory, name):
             os.unlink(name, dir_fd=directory)

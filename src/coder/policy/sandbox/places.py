@@ -1,7 +1,6 @@
 """Access rules of a sandboxed command as plain paths, independent of the mechanism.
 
-Every backend is built from the same rules: they differ in strength, not in intent.
-"""
+Every backend is built from the same rules: they differ in strength, not in intent."""
 
 from __future__ import annotations
 
@@ -121,8 +120,7 @@ class AccessRules(msgspec.Struct, frozen=True):
 
 class Staged(NamedTuple):
     """A directory outside the workspace that `stage` stands for. `names`: its entries, which the command sees
-    but cannot change, each with its target if it is a symlink.
-    """
+    but cannot change, each with its target if it is a symlink."""
 
     directory: str
     stage: str
@@ -132,8 +130,7 @@ class Staged(NamedTuple):
 
 class LineAccess(msgspec.Struct, frozen=True):
     """What the person allowed one line beyond the rules for all. `git_settings`: to change the repository's.
-    `granted`: existing files and directories outside the workspace that it may write, with descriptors.
-    """
+    `granted`: existing files and directories outside the workspace that it may write, with descriptors."""
 
     git_settings: bool = False
     granted: Mapping[str, int] = {}
@@ -167,8 +164,7 @@ def places_for(
     exceptions inside `home`. `nested`: control files of nested repositories. `layer`: where package managers
     write, in overlays as far as the backend `mounts` them. `records`: coder's own, of which commands see
     nothing. `state`: where files of the sandbox itself are kept. `locks`: the backend can make a part
-    read-only.
-    """
+    read-only."""
     root = os.path.realpath(workspace)
     person = os.path.realpath(environment.get("HOME") or Path.home())
     own = os.path.realpath(home)
@@ -232,8 +228,7 @@ def _hidden(person: str, own: str, kept: set[str]) -> list[str]:
 
 def _locked(root: str, git_settings: bool) -> tuple[list[str], list[str], list[str]]:
     """What controls programs outside the sandbox: git's hooks and settings (which name programs:
-    `core.fsmonitor`, `core.hooksPath`), the `.git` file that points to them, coder's own directory.
-    """
+    `core.fsmonitor`, `core.hooksPath`), the `.git` file that points to them, coder's own directory."""
     locked, pinned, absent = [], [], []
     named = os.path.join(root, ".git")
     git = os.path.realpath(named)
@@ -269,8 +264,7 @@ class Shared(NamedTuple):
 
 def _repository_outside(root: str, person: str, *, locks: bool) -> Shared | None:
     """The repository that the workspace is a worktree or a directory of, if it is not the home's. Without
-    `locks` the git directory of a plain one stays closed, since git makes files beside its settings.
-    """
+    `locks` the git directory of a plain one stays closed, since git makes files beside its settings."""
     top = os.fspath(repository_of(Path(root)) or root)
     if top != root and _within(person, top):
         return None
@@ -289,8 +283,7 @@ def _repository_outside(root: str, person: str, *, locks: bool) -> Shared | None
 def linked_worktree(root: str, *, locks: bool) -> Shared | None:
     """The main repository's part if `root` is one of its worktrees, else None. The main repository must name
     the workspace as its worktree: a project could claim any repository as its own. Without `locks` only its
-    objects and branches can be written.
-    """
+    objects and branches can be written."""
     try:
         pointer = _first_line(f"{root}/.git", b"gitdir: ")
         own = os.path.realpath(os.path.join(root, pointer))

@@ -1,7 +1,6 @@
 """Capability probe: which backend of the sandbox works here, tried for real and cached.
 
-Lazy: the first command that needs it pays, once per kernel, user and program.
-"""
+Lazy: the first command that needs it pays, once per kernel, user and program."""
 
 from __future__ import annotations
 
@@ -60,8 +59,7 @@ def probe(
     backend: SandboxBackend = "auto",
 ) -> SandboxLevel:
     """The strongest backend that works here, or the chosen one. `cache_dir`: $CODER_HOME. `path`: where to
-    find `bwrap`, never in the workspace.
-    """
+    find `bwrap`, never in the workspace."""
     if sys.platform != "darwin" and not sys.platform.startswith("linux"):
         return SandboxLevel(hitches=(Hitch("sandbox.why.system", {"system": sys.platform}),))
     programs = [] if backend == "landlock" else _programs(path, workspace)

@@ -3,12 +3,11 @@
 Settings and hooks name programs that git later runs outside the sandbox, when the person or their shell
 prompt calls it there. Those of existing repositories are locked where the backend can, and on every one
 compared afterwards: changed files are restored. Repositories that a command creates are its own; if their
-settings may name a program, that is reported. No file is parsed as git does it, since any difference would
-be a hole.
+settings may name a program, that is reported. No file is parsed as git does it, since any difference would be
+a hole.
 
-Finding repositories is not done here: `marks` come from undo's snapshot of the tree. A check costs a few
-stat calls per repository, and reads only what has changed.
-"""
+Finding repositories is not done here: `marks` come from undo's snapshot of the tree. A check costs a few stat
+calls per repository, and reads only what has changed."""
 
 from __future__ import annotations
 
@@ -75,9 +74,8 @@ class _Repository(msgspec.Struct, frozen=True):
 
 
 class Settled(msgspec.Struct, frozen=True):
-    """The outcome of a command. `put_back`: restored files. `left`: new repositories, or files that could
-    not be restored, that name programs for git to run.
-    """
+    """The outcome of a command. `put_back`: restored files. `left`: new repositories, or files that could not
+    be restored, that name programs for git to run."""
 
     put_back: list[str] = []
     left: list[str] = []
@@ -85,8 +83,7 @@ class Settled(msgspec.Struct, frozen=True):
 
 class Repositories:
     """Those of one workspace. Commands may overlap: the snapshot before the first holds until the last has
-    ended.
-    """
+    ended."""
 
     def __init__(self, root: str) -> None:
         self._root = root
@@ -101,8 +98,7 @@ class Repositories:
 
     def look(self, marks: Iterable[str], *, settings: bool = False) -> None:
         """Snapshot before a command. `marks`: each nested `.git` (directory or file), and directories that
-        may be bare repositories. `settings`: the person allowed it to change those of the workspace's own.
-        """
+        may be bare repositories. `settings`: the person allowed it to change those of the workspace's own."""
         self._settings = settings or (self._settings and self._running > 0)
         if not self._running:
             top = os.path.join(self._root, ".git")
@@ -276,9 +272,8 @@ def _hook_names(directory: str) -> list[str]:
 
 
 def _names_more_programs(path: str, before: _File | None, now: _File, own: bool) -> bool:
-    """Whether this file has changed; if commands created the repository (`own`), or the file is new,
-    whether it now names a program or another settings file.
-    """
+    """Whether this file has changed; if commands created the repository (`own`), or the file is new, whether
+    it now names a program or another settings file."""
     if before is not None and before.key == now.key:
         return False
     if now.content is None or not now.plain:
@@ -311,9 +306,8 @@ def _other_hooks(before: Hooks, now: _Repository) -> list[str]:
 
 
 def _restore(path: str, before: _File | None, hooks: Hooks) -> bool:
-    """Restore the previous content, or delete what was not there. False if it fails, for example on a
-    symlink race.
-    """
+    """Restore the previous content, or delete what was not there. False if it fails, for example on a symlink
+    race."""
     mode, content = (before.mode, before.content) if before is not None else (0, None)
     if os.path.basename(os.path.dirname(path)) == "hooks":
         mode, content = hooks.get(os.path.basename(path), (0, None))

@@ -1,9 +1,8 @@
 """The macOS backend: `sandbox-exec` with a profile in SBPL, the sandbox profile language.
 
-Default deny; of the rules that match an operation the last one wins. Paths are passed as parameters
-(`-D`), never interpolated into the profile, so that no name can inject a rule. The kernel compares them
-with a file's real path in its on-disk spelling.
-"""
+Default deny; of the rules that match an operation the last one wins. Paths are passed as parameters (`-D`),
+never interpolated into the profile, so that no name can inject a rule. The kernel compares them with a file's
+real path in its on-disk spelling."""
 
 from __future__ import annotations
 
@@ -95,8 +94,7 @@ def seatbelt_profile(
     places: AccessRules, *, network: bool, door: Door | None = None
 ) -> tuple[str, dict[str, str]]:
     """The profile and its parameters. If nothing may be written it uses one more, `TMPDIR`, which the line
-    sets.
-    """
+    sets."""
     parameters: dict[str, str] = {}
 
     def rule(action: str, match: str, path: str) -> str:
@@ -131,8 +129,7 @@ def _rules(places: AccessRules) -> Iterator[_Rule]:
 
 def _writable(places: AccessRules) -> list[str]:
     """Includes the system's temporary directories, unless something needed lies in there: its neighbours
-    would be writable too.
-    """
+    would be writable too."""
     if not places.writable:
         return []
     return [*places.writable, places.scratch, *([] if places.seen_in_temp else places.temp)]

@@ -1,8 +1,7 @@
 """The seccomp filters of the sandbox, as BPF programs.
 
-They close what neither a mount nor a Landlock rule can: kernel keyrings, other processes' memory, sockets
-to programs outside.
-"""
+They close what neither a mount nor a Landlock rule can: kernel keyrings, other processes' memory, sockets to
+programs outside."""
 
 from __future__ import annotations
 
@@ -75,12 +74,9 @@ _ALLOW, _NOTIFY = 0x7FFF0000, 0x7FC00000
 
 
 def strong_filter(sockets: Sockets) -> bytes:
-    """For bubblewrap: closes kernel keyrings, vsock and control groups, which belong to no namespace.
-    Empty on an unknown architecture.
-
-    `sockets`: "unix" if `connect` mediates connections, "no-unix" if it cannot; with "none" nothing of the
-    network and IPC namespaces can be reached, which saves making them.
-    """
+    """For bubblewrap: closes kernel keyrings, vsock and control groups, which belong to no namespace. Empty
+    on an unknown architecture. `sockets`: "unix" if `connect` mediates connections, "no-unix" if it cannot;
+    with "none" nothing of the network and IPC namespaces can be reached, which saves making them."""
     machine = os.uname().machine
     if machine not in _MACHINES:
         return b""
@@ -96,11 +92,10 @@ def strong_filter(sockets: Sockets) -> bytes:
 
 
 def weak_filter(*, network: bool | Literal["door"], read_only: bool, truncates: bool) -> bytes:
-    """For Landlock, which cannot prevent connecting to a socket file (the session bus or a tmux server
-    would run anything for the caller): no Unix sockets at all; with `read_only`, no changes of mode, owner
-    and time. `truncates`: Landlock itself handles truncate(). `network`: "door" for TCP that `connect`
-    mediates.
-    """
+    """For Landlock, which cannot prevent connecting to a socket file (the session bus or a tmux server would
+    run anything for the caller): no Unix sockets at all; with `read_only`, no changes of mode, owner and
+    time. `truncates`: Landlock itself handles truncate(). `network`: "door" for TCP that `connect`
+    mediates."""
     machine = os.uname().machine
     architecture, numbers = _MACHINES[machine]
     program = [*_x32(), *_common(numbers), *_first_process(numbers)]
@@ -199,8 +194,7 @@ def _common(numbers: dict[str, int]) -> list[Step]:
 
 def _no_cgroup_namespace(numbers: dict[str, int]) -> list[Step]:
     """No cgroup namespaces: with one a command could mount cgroups, and freeze or kill the person's other
-    programs in its group.
-    """
+    programs in its group."""
     program = _when(_CLONE3, _LACKS)  # its flags are in memory, out of BPF's reach; libc falls back to clone
     for name in ("unshare", "clone"):
         program += [_unless_equal(numbers[name], 0, 4), _load(_ARGUMENT[0]), (0x45, 0, 1, _NEW_CGROUP)]
@@ -210,8 +204,7 @@ def _no_cgroup_namespace(numbers: dict[str, int]) -> list[Step]:
 
 def _first_process(numbers: dict[str, int]) -> list[Step]:
     """The namespace's first process keeps its share of the processor: starved, it would not end the command.
-    Priorities of process groups and users, to which it may belong, cannot be set.
-    """
+    Priorities of process groups and users, to which it may belong, cannot be set."""
     program: list[Step] = []
     for name in ("sched_setparam", "sched_setscheduler", "sched_setaffinity", "sched_setattr"):
         program += [_unless_equal(numbers[name], 0, 4), _load(_ARGUMENT[0]), *_when(1, _DENY), _load(0)]
@@ -228,8 +221,7 @@ def _no_ipc(machine: str) -> list[Step]:
 
 def _sockets(numbers: dict[str, int], sockets: Sockets) -> list[Step]:
     """The rest of a program. Datagrams carry an address per message, which BPF cannot inspect: of Unix
-    sockets only connection-oriented ones.
-    """
+    sockets only connection-oriented ones."""
     program = _pairs(numbers)
     if sockets == "none":
         return [*program, *_when(numbers["socket"], _DENY), _answer(_ALLOW)]

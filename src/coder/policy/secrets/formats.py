@@ -2,8 +2,7 @@
 
 Almost all of a text is ruled out by searches for plain text, which are nearly free; expressions run only
 where such a search succeeds, and every repetition is bounded. Random data alone (hashes, ids, images) is no
-secret.
-"""
+secret."""
 
 from __future__ import annotations
 
@@ -289,8 +288,7 @@ def _is_code(value: str) -> bool:
 
 def _is_password(value: str, *, kinds: int = 2, plain: bool = False) -> bool:
     """Whether it has so many kinds of characters, and is no word of tests and documentation. A `plain` one
-    may be made of letters alone.
-    """
+    may be made of letters alone."""
     if not 6 <= len(value) <= 128 or " " in value or "\\n" in value or is_sample(value) or _is_words(value):
         return False
     found = {
@@ -371,10 +369,8 @@ _DESCRIPTIONS = {
 
 
 def secret_in(text: str) -> str:
-    """Describe the secret that a sentence seems to hold; empty if none.
-
-    Formats count here whatever the token looks like: such a fact can be rephrased at no cost.
-    """
+    """Describe the secret that a sentence seems to hold; empty if none. Formats count here whatever the token
+    looks like: such a fact can be rephrased at no cost."""
     from coder.policy.secrets.vendors import find_tokens
 
     for _start, _end, kind in [

@@ -2,8 +2,7 @@
 runs.
 
 A placeholder is stable for a session and a plain identifier, so that it survives JSON, shell quoting and a
-model's copying. Secrets are held in this process's memory only.
-"""
+model's copying. Secrets are held in this process's memory only."""
 
 from __future__ import annotations
 
@@ -36,8 +35,7 @@ class UnknownPlaceholder(Exception):
 
 class Redactor:
     """The secrets of one session. `key` salts the placeholders: they differ between sessions and stay the
-    same across a resume. It must be kept as safe as the secrets.
-    """
+    same across a resume. It must be kept as safe as the secrets."""
 
     def __init__(self, key: bytes = b"", known: Iterable[str] = ()) -> None:
         self._key = key or os.urandom(16)
@@ -68,8 +66,7 @@ class Redactor:
 
     def quoted(self, text: str) -> str:
         """Escape our placeholders in untrusted text, so that they cannot be turned into the secret when the
-        model repeats them: each gets a placeholder of its own that restores to the literal text.
-        """
+        model repeats them: each gets a placeholder of its own that restores to the literal text."""
         if _PREFIX not in text:
             return text
         return re.sub(_PLACEHOLDER, self._quoted_name, text)
@@ -168,8 +165,7 @@ class Redactor:
 
 def _as_in_file(secret: str, before: str) -> str:
     """A multi-line secret without the line numbers of `read` or the signs of a diff. `before`: the prefix of
-    its first line.
-    """
+    its first line."""
     first, *others = secret.split("\n")
     if not others:
         return secret

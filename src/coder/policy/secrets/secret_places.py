@@ -1,7 +1,6 @@
 """Paths of secrets in a home directory: masked in the sandbox, and a reason to ask where a command names one.
 
-Missing paths are skipped, so listing too many costs nothing.
-"""
+Missing paths are skipped, so listing too many costs nothing."""
 
 from __future__ import annotations
 

@@ -3,8 +3,7 @@
 A row is a kind, its prefixes and, after ` : `, what follows a prefix. Without that it is `w{16,512}`, which
 must also look random. Aliases before `{`: n letters and digits, w also _ and -, x hexadecimal, u capitals and
 digits, b base64. `^` before a prefix: ordinary words hold it too, so no word may continue before the token or
-after it. `~` before the rest: it must look random. If there is a group, only that is the secret.
-"""
+after it. `~` before the rest: it must look random. If there is a group, only that is the secret."""
 
 from __future__ import annotations
 

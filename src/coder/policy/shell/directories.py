@@ -21,10 +21,8 @@ _DEVICES = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
 
 
 class WorkingDirectories:
-    """The directories that a relative path of the line may start from.
-
-    A `cd` may fail, so every earlier directory stays possible. `known`: every `cd` could be followed.
-    """
+    """The directories that a relative path of the line may start from. A `cd` may fail, so every earlier
+    directory stays possible. `known`: every `cd` could be followed."""
 
     def __init__(
         self, root: Path, start: Path | None = None, *, confined: bool = False, home: str = ""
@@ -59,8 +57,7 @@ class WorkingDirectories:
 
     def git_is_contained(self, below: str = ".", *, into: bool) -> bool:
         """Whether all programs that git would start in `below` are known, so that they can be disabled.
-        `into`: nested repositories as well.
-        """
+        `into`: nested repositories as well."""
         for directory in (place / below for place in self.directories):
             if (directory, into) not in self.drivers:
                 found = driver_names(directory, self.root, into=into) if self.known else None
@@ -83,8 +80,7 @@ class WorkingDirectories:
 
     def starting_in(self, directory: Path) -> WorkingDirectories:
         """The same for a command that certainly runs in `directory`. The shell follows `link/..` in it either
-        way.
-        """
+        way."""
         here = copy(self)
         here.directories = list(dict.fromkeys((directory, Path(os.path.normpath(directory)))))
         return here
@@ -103,8 +99,7 @@ class WorkingDirectories:
 
     def target(self, word: Word, directories: Sequence[Path]) -> str:
         """What a command that writes this operand writes, from one of `directories`: a real path; "" if that
-        is not certain.
-        """
+        is not certain."""
         name = word.text
         if not word.exact or not name:
             return ""
@@ -121,8 +116,7 @@ class WorkingDirectories:
 
     def exchangeable(self, write: Written, outside: str) -> bool:
         """Whether a link that a background job puts into the workspace, after the question, would lead this
-        write elsewhere. `outside`: where it leads now, if out of the workspace.
-        """
+        write elsewhere. `outside`: where it leads now, if out of the workspace."""
         name = write.word.text
         if self.cd_count:
             return True
@@ -148,8 +142,7 @@ class WorkingDirectories:
 
     def holds_program(self, name: str) -> bool:
         """Whether an unconfined line finds this program in the workspace: the model may have written it. By
-        the shell's lookup, not `process.programs`: nothing is started here.
-        """
+        the shell's lookup, not `process.programs`: nothing is started here."""
         if self.confined:
             return False
         found = shutil.which(name)

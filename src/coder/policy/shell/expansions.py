@@ -1,8 +1,7 @@
 """Reads word nodes of the syntax tree: quotes, expansions, substitutions, arithmetic, patterns.
 
 Only expansions that merely yield text are accepted. Those that evaluate a value (subscripts, `${!x}`,
-`${x@P}`, arithmetic on variables) can run code in it, and are reported as trouble.
-"""
+`${x@P}`, arithmetic on variables) can run code in it, and are reported as trouble."""
 
 from __future__ import annotations
 
@@ -221,12 +220,9 @@ class WordReader:
     # -- text ------------------------------------------------------------------------------------------
 
     def _check_nested_quotes(self, node: Node) -> None:
-        """Refuse nested quotes that bash and the tree read differently.
-
-        In `"${x:-'$(y)'}"` and in here-documents single quotes are literal, and y runs; the tree takes them
-        for quotes. In `"${x:-"$\\(y)"}"` bash removes the backslash before it expands the inner quotes: y
-        runs too.
-        """
+        """Refuse nested quotes that bash and the tree read differently. In `"${x:-'$(y)'}"` and in
+        here-documents single quotes are literal, and y runs; the tree takes them for quotes. In
+        `"${x:-"$\\(y)"}"` bash removes the backslash before it expands the inner quotes: y runs too."""
         text = self._text(node)
         if node.type == "expansion" and ("'" in text or ('"' in text and "\\" in text)):
             raise ShellParseError(text)

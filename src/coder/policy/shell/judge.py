@@ -1,8 +1,7 @@
 """The verdict on a shell line: its commands, whether each is read-only, the risks.
 
 Works on the syntax tree (`tree`), never on the text. What is not understood fails closed: not read-only, and
-a risk that prompts.
-"""
+a risk that prompts."""
 
 from __future__ import annotations
 

@@ -5,8 +5,7 @@ One parser can be wrong in ways that nobody has thought of (tree-sitter reads `"
 text). So this one shares no code with the tree's reader; `tree_marks` gives that one's tokens in the same
 terms, and where they differ the line is not understood (differential parsing).
 
-It refuses (`Unsupported`) what bash decides late or by version: a line may fail closed, never open.
-"""
+It refuses (`Unsupported`) what bash decides late or by version: a line may fail closed, never open."""
 
 from __future__ import annotations
 
@@ -28,8 +27,7 @@ class Unsupported(Exception):
 
 def marks_of(data: bytes) -> Marks:
     """The positions where an expansion, quote, redirection, separator, blank, comment or here-document body
-    begins (`<<`: the body's first byte, `>>`: its end).
-    """
+    begins (`<<`: the body's first byte, `>>`: its end)."""
     for byte in data:
         if (byte < 32 and byte not in b"\t\n") or byte == 127:
             raise Unsupported

@@ -2,8 +2,7 @@
 other processes, system secrets.
 
 A read-only command may read the workspace and the system unprompted, but not these, nor a tree that contains
-them.
-"""
+them."""
 
 from __future__ import annotations
 
@@ -115,8 +114,7 @@ def _private(text: str, exact: bool, places: WorkingDirectories) -> bool:
 
 def _is_own_python(text: str, reached: list[str], places: WorkingDirectories) -> bool:
     """Whether it is the interpreter of a virtual environment in the workspace: a link to where that Python is
-    installed, which is often the home directory.
-    """
+    installed, which is often the home directory."""
     return places.named_inside(text) and all(map(_PYTHON.fullmatch, (text, *reached)))
 
 

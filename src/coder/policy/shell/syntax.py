@@ -140,8 +140,7 @@ def tree_marks(data: bytes, root: Node) -> set[tuple[int, str]]:
 
 def _edges(data: bytes, start: int, end: int) -> Iterator[int]:
     """Positions before a here-document's text, and its delimiter's line with both newlines: blanks there
-    separate nothing.
-    """
+    separate nothing."""
     text = len(data) - len(data[start:].lstrip(b" \t\n"))
     yield from range(start - 1, text)
     yield from range(data.rfind(b"\n", 0, end), end + 1)

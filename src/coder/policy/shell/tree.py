@@ -3,8 +3,7 @@
 The tree is not trusted: tree-sitter recovers from errors that bash does not, and parses some lines
 differently. So every node type must be known, every gap between tokens blank, every word one word by bash's
 rules, and an independent parser (`lexer`) must agree on all expansions, quotes, redirections and separators;
-else `ShellParseError` is raised and the line fails closed.
-"""
+else `ShellParseError` is raised and the line fails closed."""
 
 from __future__ import annotations
 
@@ -93,10 +92,8 @@ class Line(msgspec.Struct):
 
 
 def read_line(line: str, depth: int = 0) -> Line:
-    """The simple commands of `line`; raises `ShellParseError` if it cannot be parsed with certainty.
-
-    `depth`: nesting in other lines (`sh -c '…'`).
-    """
+    """The simple commands of `line`; raises `ShellParseError` if it cannot be parsed with certainty. `depth`:
+    nesting in other lines (`sh -c '…'`)."""
     if depth > MAX_NESTED_LINES:
         raise ShellParseError(key="deep")
     check_size(line)

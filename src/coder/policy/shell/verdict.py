@@ -1,7 +1,6 @@
 """The result types: the decision on a call, and the verdict on a shell line.
 
-Reasons are phrases: English for the model and the record, localized for the person.
-"""
+Reasons are phrases: English for the model and the record, localized for the person."""
 
 from __future__ import annotations
 
@@ -14,11 +13,9 @@ from coder.texts import Text
 
 
 class Check(msgspec.Struct, frozen=True):
-    """A command that tests, lints or type-checks (`policy.checks`).
-
-    `name`: the program with its subcommand, `pytest`, `go test`, `npm test`. `part`: only some of the tests.
-    `dry`: it shows nothing about the code. `doubt`: why it may not run unasked.
-    """
+    """A command that tests, lints or type-checks (`policy.checks`). `name`: the program with its subcommand,
+    `pytest`, `go test`, `npm test`. `part`: only some of the tests. `dry`: it shows nothing about the code.
+    `doubt`: why it may not run unasked."""
 
     kind: Literal["tests", "lint"]
     name: str
@@ -38,8 +35,7 @@ class Segment(msgspec.Struct, frozen=True):
     what runs (`git commit`, `npm run lint`, `make test`). Empty if it cannot be known. `opaque`: it runs
     something else (`sudo`, `env`, `xargs`, `sh -c`, …), so `always` never covers it. `rule`: why it is, or is
     not, read-only. `guarded`: read-only only in the environment that wholly read-only lines get. `check`: the
-    check that it is, if nothing else about it does more than look.
-    """
+    check that it is, if nothing else about it does more than look."""
 
     command: str
     name: str
@@ -53,8 +49,7 @@ class Segment(msgspec.Struct, frozen=True):
 
 class OutsideWrite(msgspec.Struct, frozen=True):
     """A file or directory outside the workspace that a line names to write, as a real path. `entry`: it is
-    created, removed or renamed, rather than filled. `gone`: removed, or renamed to something else.
-    """
+    created, removed or renamed, rather than filled. `gone`: removed, or renamed to something else."""
 
     path: str
     entry: bool = False
@@ -64,8 +59,7 @@ class OutsideWrite(msgspec.Struct, frozen=True):
 class ShellVerdict(msgspec.Struct, frozen=True):
     """A whole line: read-only if every segment is and nothing is redirected into a file. `outside`: what it
     writes outside the workspace. `inside`: the real paths of what it names to write there. `plain`: each of
-    its commands is known to write nothing but what it names.
-    """
+    its commands is known to write nothing but what it names."""
 
     segments: list[Segment]
     read_only: bool

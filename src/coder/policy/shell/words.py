@@ -1,8 +1,7 @@
 """Shell words: what is certain of a word, and what it may expand to.
 
 A word is either known exactly (unquoted and unescaped), or only by its prefix. No file system or environment
-lookups: the result of an expansion is never guessed.
-"""
+lookups: the result of an expansion is never guessed."""
 
 from __future__ import annotations
 
@@ -26,10 +25,8 @@ class ShellParseError(CoderError):
 
 
 class Word(msgspec.Struct, frozen=True):
-    """One word of a command. `text` is its value if `exact`, else a prefix that is certain.
-
-    `splits`: it may expand to any number of words, the later ones with any prefix. `shell_text`: as written.
-    """
+    """One word of a command. `text` is its value if `exact`, else a prefix that is certain. `splits`: it may
+    expand to any number of words, the later ones with any prefix. `shell_text`: as written."""
 
     text: str
     exact: bool = True
@@ -245,8 +242,7 @@ def is_identifier(name: str) -> bool:
 
 def is_dangerous(name: str, value: str | None = None) -> bool:
     """Whether setting this variable, to `value` if that is certain, can make a harmless command do something
-    else.
-    """
+    else."""
     if name.startswith(_LOCALES):
         return value is None or not _PLAIN_LOCALE.fullmatch(value)
     return name in _NAMES or name.startswith(_BEGINNINGS) or name.endswith(_ENDINGS)

@@ -1,8 +1,7 @@
 """Check a call's arguments against the tool's own parameters, so that tools can trust their types.
 
 Only what our parameters use of JSON Schema: type, enum, items, properties, required. What a model plainly
-meant (`"10"` for a number, `"true"` for a boolean) is taken as meant.
-"""
+meant (`"10"` for a number, `"true"` for a boolean) is taken as meant."""
 
 from __future__ import annotations
 
@@ -41,9 +40,8 @@ def as_object(arguments: Any) -> dict[str, Any]:
 def checked(
     arguments: Any, parameters: dict[str, Any], extras: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """The arguments validated and coerced; raises `BadArguments`. `extras`: undocumented parameters that
-    are accepted as well.
-    """
+    """The arguments validated and coerced; raises `BadArguments`. `extras`: undocumented parameters that are
+    accepted as well."""
     if not isinstance(arguments, dict):
         raise BadArguments(f"the arguments must be a JSON object with {takes(parameters)}")
     properties = {**parameters.get("properties", {}), **(extras or {})}

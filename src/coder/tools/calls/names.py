@@ -1,7 +1,6 @@
 """What models call our tools and parameters: the names that they were trained on elsewhere.
 
-Names are compared as `folded` leaves them: lower case, letters and digits only.
-"""
+Names are compared as `folded` leaves them: lower case, letters and digits only."""
 
 from __future__ import annotations
 

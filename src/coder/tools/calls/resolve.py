@@ -2,8 +2,7 @@
 
 Loaded only where a call does not fit as it stands. What is understood here is what can mean one thing only;
 an argument that could change what is done is refused, never dropped. Whoever judges, asks about, runs and
-records a call gets it as this module leaves it.
-"""
+records a call gets it as this module leaves it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Reading a patch: which format it is, and the one form that both formats come down to.
 
-`parse` raises `BadPatch` and nothing else, whatever a model wrote.
-"""
+`parse` raises `BadPatch` and nothing else, whatever a model wrote."""
 
 from __future__ import annotations
 
@@ -15,11 +14,9 @@ class BadPatch(Exception):
 
 
 class Hunk(msgspec.Struct):
-    """One place to change. `lines` are (sign, text) with sign ` `, `-` or `+`.
-
-    `start`: the line, from 1, that the patch says it begins at. `anchors`: lines to be found before
-    it, in order. `old_open`, `new_open`: the last line of that side has no newline; None: not said.
-    """
+    """One place to change. `lines` are (sign, text) with sign ` `, `-` or `+`. `start`: the line, from 1,
+    that the patch says it begins at. `anchors`: lines to be found before it, in order. `old_open`,
+    `new_open`: the last line of that side has no newline; None: not said."""
 
     lines: list[tuple[str, str]]
     start: int | None = None
@@ -77,10 +74,8 @@ def patch_lines(text: str) -> list[str]:
 
 
 def _without_carriage_returns(file: FilePatch) -> None:
-    """A patch of a CRLF file carries `\r` on every line; whether the file does is the file's matter.
-
-    Where only some lines do, they are what the patch is about.
-    """
+    """A patch of a CRLF file carries `\r` on every line; whether the file does is the file's matter. Where
+    only some lines do, they are what the patch is about."""
     texts = [text for hunk in file.hunks for _, text in hunk.lines]
     if texts and all(text.endswith("\r") for text in texts):
         for hunk in file.hunks:
@@ -136,11 +131,9 @@ def parse_envelope(lines: list[str]) -> list[FilePatch]:
 
 
 def _unpadded(lines: list[str], first: int) -> list[str]:
-    """The lines with the markers and headers at their beginning.
-
-    How far they are moved in is told by the first header: with another padding such a line is text of a file
-    that shows patches, and must not be obeyed.
-    """
+    """The lines with the markers and headers at their beginning. How far they are moved in is told by the
+    first header: with another padding such a line is text of a file that shows patches, and must not be
+    obeyed."""
     header = next((line for line in lines[first:] if _HEADER.match(line.lstrip())), "")
     padding = header[: len(header) - len(header.lstrip())]
     out = list(lines)

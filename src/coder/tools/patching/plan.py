@@ -55,10 +55,9 @@ class _Spot(msgspec.Struct, frozen=True):
 def apply_hunks(
     file: TextFile, hunks: list[Hunk], notes: list[str] | None = None, *, exactly: bool = False
 ) -> bytes:
-    """The file's bytes after all hunks; raises `HunkFailed` with every hunk that fits nowhere.
-
-    `notes` takes what is to be told of hunks that were applied. `exactly`: each hunk must fit as it is
-    written, in one place only."""
+    """The file's bytes after all hunks; raises `HunkFailed` with every hunk that fits nowhere. `notes` takes
+    what is to be told of hunks that were applied. `exactly`: each hunk must fit as it is written, in one
+    place only."""
     lines = file.text.split("\n")
     closed = lines[-1] == ""
     if closed:

@@ -1,8 +1,7 @@
 """Finding files and lines: ripgrep where there is one, else a walk of our own with the same answers.
 
-`.gitignore` holds outside repositories too, hidden files are searched, `.git` never, links are not
-followed. What is read from ripgrep is bounded while it is read: it is ended once there is enough.
-"""
+`.gitignore` holds outside repositories too, hidden files are searched, `.git` never, links are not followed.
+What is read from ripgrep is bounded while it is read: it is ended once there is enough."""
 
 from __future__ import annotations
 
@@ -138,10 +137,8 @@ async def find_lines(
     wanted: Callable[[str], bool],
     limit: int,
 ) -> Outcome:
-    """The first `limit` matching lines in path order, of the files whose path is wanted.
-
-    `glob_names` only narrows what is searched. Raises `BadPattern`.
-    """
+    """The first `limit` matching lines in path order, of the files whose path is wanted. `glob_names` only
+    narrows what is searched. Raises `BadPattern`."""
     program = find_ripgrep(context.environment.get("PATH", ""), context.workspace.root)
     if program is None:
         return await _walk_lines(place, pattern, wanted, limit)

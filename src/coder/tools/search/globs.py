@@ -16,10 +16,8 @@ class BadGlob(Exception):
 
 
 def matcher(pattern: str, *, any_depth: bool = False) -> Callable[[str], bool]:
-    """Whether a relative path with `/` separators matches.
-
-    With `any_depth` a pattern without `/` is about the file's name, wherever it lies.
-    """
+    """Whether a relative path with `/` separators matches. With `any_depth` a pattern without `/` is about
+    the file's name, wherever it lies."""
     if len(pattern) > LONGEST:
         raise BadGlob(f"the pattern has more than {LONGEST} characters; use a simpler one")
     alternatives = expand_braces(pattern.removeprefix("./"))

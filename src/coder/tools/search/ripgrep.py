@@ -108,11 +108,8 @@ class Ended(msgspec.Struct, frozen=True):
 
 
 async def run(command: list[str], cwd: Path, separator: bytes, take: Callable[[bytes], bool]) -> Ended:
-    """Run ripgrep, handing over each record until `take` answers False or time is up.
-
-    In a thread, on plain pipes: `asyncio`'s own subprocesses can outlive a cancel that comes while
-    they start.
-    """
+    """Run ripgrep, handing over each record until `take` answers False or time is up. In a thread, on plain
+    pipes: `asyncio`'s own subprocesses can outlive a cancel that comes while they start."""
     process = _Process(command, cwd)
     try:
         return await asyncio.to_thread(process.feed, separator, take, SECONDS)

@@ -87,10 +87,8 @@ def _kind(entry: os.DirEntry[str]) -> str:
 
 
 def _text(path: str) -> str | None:
-    """The file's text, or None where it is binary, huge or unreadable.
-
-    Like ripgrep: bytes are searched as they are, whatever 8-bit encoding they were meant in.
-    """
+    """The file's text, or None where it is binary, huge or unreadable. Like ripgrep: bytes are searched as
+    they are, whatever 8-bit encoding they were meant in."""
     try:
         descriptor = open_file(Path(path))
         try:

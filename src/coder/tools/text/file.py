@@ -1,8 +1,7 @@
 """Text files as they are on disk: encoding, byte order mark, line endings; and back, byte for byte.
 
-The tools work on text with `\n` alone. What the file had besides is kept beside the text, so that a
-change of one line changes the bytes of that line and no other.
-"""
+The tools work on text with `\n` alone. What the file had besides is kept beside the text, so that a change of
+one line changes the bytes of that line and no other."""
 
 from __future__ import annotations
 
@@ -41,11 +40,9 @@ class CannotEncode(Exception):
 
 
 class TextFile(msgspec.Struct, frozen=True):
-    """A file's text with `\n` newlines, and what it takes to write it back.
-
-    `newline` is the style of the file (the commoner one where it is mixed); `endings` is empty
-    unless it is mixed: then one entry for each newline of `text`.
-    """
+    """A file's text with `\n` newlines, and what it takes to write it back. `newline` is the style of the
+    file (the commoner one where it is mixed); `endings` is empty unless it is mixed: then one entry for each
+    newline of `text`."""
 
     text: str
     encoding: str = "utf-8"
@@ -62,11 +59,9 @@ class TextFile(msgspec.Struct, frozen=True):
         return self._bytes(_joined(self.text, self.newline, self.endings))
 
     def replaced(self, spans: list[Span]) -> bytes:
-        """The bytes with `text[start:end]` replaced for each span (in order, not overlapping).
-
-        A newline of the replacement takes the ending of the newline it stands for, else the file's
-        style; an explicit `\r\n` in it stays that. Everything outside the spans keeps its bytes.
-        """
+        """The bytes with `text[start:end]` replaced for each span (in order, not overlapping). A newline of
+        the replacement takes the ending of the newline it stands for, else the file's style; an explicit
+        `\r\n` in it stays that. Everything outside the spans keeps its bytes."""
         parts: list[str] = []
         seen = newlines = 0
         for start, end, new in spans:
@@ -81,10 +76,8 @@ class TextFile(msgspec.Struct, frozen=True):
         return self._bytes("".join(parts))
 
     def rewritten(self, text: str) -> bytes:
-        """The bytes for a wholly new text: text without `\r\n` takes the file's line endings.
-
-        In a file of mixed endings, lines that stay keep their own.
-        """
+        """The bytes for a wholly new text: text without `\r\n` takes the file's line endings. In a file of
+        mixed endings, lines that stay keep their own."""
         if "\r\n" in text:
             return self._bytes(text)
         if not self.endings:
@@ -144,10 +137,8 @@ def _with_returns(raw: str, encoding: str, bom: bytes) -> TextFile:
 
 
 def detect(sample: bytes, *, whole: bool = True) -> tuple[str, bytes]:
-    """The encoding and byte order mark of a file that begins with `sample`; raises `NotText`.
-
-    With `whole` false the sample may end in the middle of a character.
-    """
+    """The encoding and byte order mark of a file that begins with `sample`; raises `NotText`. With `whole`
+    false the sample may end in the middle of a character."""
     for bom, encoding in _BOMS:
         if sample.startswith(bom) and _decodes(sample[len(bom) :], encoding, whole):
             return encoding, bom

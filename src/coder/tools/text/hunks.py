@@ -1,7 +1,6 @@
 """The hunks of a proposed change, decided one by one: taken, left with a reason, edited, or split.
 
-Pure: what is taken becomes a smaller diff, which the engine applies instead of the call.
-"""
+Pure: what is taken becomes a smaller diff, which the engine applies instead of the call."""
 
 from __future__ import annotations
 

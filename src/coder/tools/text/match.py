@@ -1,9 +1,8 @@
 """Finding the text that a model meant: exactly, else tolerantly, else what comes nearest.
 
-Models copy text with small losses: trailing blanks, the depth of indentation, straight quotes for
-typographic ones, line numbers of a listing, `\n` spelled out. Each loss is tried alone, in that order.
-The file's own characters stay wherever the replacement does not differ from what was asked for.
-"""
+Models copy text with small losses: trailing blanks, the depth of indentation, straight quotes for typographic
+ones, line numbers of a listing, `\n` spelled out. Each loss is tried alone, in that order. The file's own
+characters stay wherever the replacement does not differ from what was asked for."""
 
 from __future__ import annotations
 
