@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from coder.config.schema import McpServer
 from coder.extend.mcp.endpoint import Surroundings, endpoint_of, secrets_of
-from coder.extend.mcp.shapes import HttpEndpoint, McpError, StdioEndpoint, former_name, tool_name
+from coder.extend.mcp.shapes import HttpEndpoint, McpError, StdioEndpoint, tool_name
 from coder.tools.tool import is_mcp
 
 KEY = "sk-provider-0123456789"
@@ -38,13 +38,6 @@ def test_replaced_letters_name_no_other_server(server: str, tool: str) -> None:
 
 def test_plain_names_stay_readable() -> None:
     assert tool_name("github", "create_issue") == "mcp__github__create_issue"
-    assert former_name("github", "create_issue") == "mcp__github__create_issue"
-
-
-def test_what_a_tool_was_called_before() -> None:
-    assert former_name("my.服务", "echo") == "mcp__my_____echo_10eb8d"
-    assert former_name("my.server", "x" * 80) == f"mcp__my_server__{'x' * 41}_f12239"
-    assert former_name("plain", "a.b") == tool_name("plain", "a.b")
 
 
 def around(root: Path, **variables: str) -> Surroundings:

@@ -88,7 +88,6 @@ def decide_call(
         shell=shell,
         allowlist=[*permission.command_allowlist, *agent.place.allowed.names()] if shell else (),
         own_name=remote.own_name if remote is not None else "",  # not the one sanitized for providers
-        former_name=remote.former_name if remote is not None else "",
         own_kind=tool.kind if name in agent.own_tools else None,
         explores=name == "task" and args.get("agent") == "explore",
         verifying=shell is not None and _may_verify(session, line),

@@ -1,15 +1,15 @@
 """The allowlist name by which `always` remembers a command.
 
 A short name (`git commit`, `make test`) covers a call with further arguments only if each is known to run no
-other code (`further_words`). Otherwise the name is the whole command, and covers only that; so it is for what
+other code. Otherwise the name is the whole command, and covers only that; so it is for what
 installs packages or reaches other machines, where each word leads elsewhere."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from shlex import join
 
-from coder.policy import safe_arguments as further_words
 from coder.policy.programs import names
 from coder.policy.programs.effects import base_name
 from coder.policy.shell.words import Word
@@ -56,20 +56,50 @@ _GIT_REMOTE = names("push fetch pull clone ls-remote archive")
 _MAKERS = names("make gmake rake just task invoke inv fab doit ansible-playbook")
 # Their first operand is what they run.
 _LOADERS = names("tsx ts-node julia tclsh wish java gunicorn uvicorn hypercorn streamlit")
-_INTERPRETERS = (
-    "python",
-    "node",
-    "ruby",
-    "perl",
-    "php",
-    "lua",
-    "Rscript",
-    "bash",
-    "sh",
-    "zsh",
-    "dash",
-    "ksh",
+_INTERPRETERS = names("python node ruby perl php lua Rscript bash sh zsh dash ksh")
+# Arguments that cannot make a command run other code, so that `always` may cover them (an allowlist): what is
+# missing costs one more prompt. No argument of these runs a program, or `wrappers` and `git_rules` know it.
+_PLAIN = names(
+    """
+    touch mkdir cp tee mkfifo mktemp csplit split gzip gunzip bzip2 bunzip2 xz unxz zstd unzstd zip
+    gtar bsdtar rsync install cpio dos2unix unix2dos git
+    """
 )
+# Options of verbosity and scope.
+_ANYWHERE = names(
+    """
+    -q -v -vv -vvv -y --quiet --verbose --silent --color --colour --no-color --help --version --dry-run
+    --release --all --workspace --offline --locked --frozen --json --ci --limit --no-progress --yes --fix
+    --check --write --diff --stat --watch --no-watch --watchAll --coverage
+    """
+)
+# The same per program: whole words, and letters that may be clustered (`-xvs`) or precede a number.
+_KNOWN_OPTIONS: dict[str, frozenset[str]] = {
+    "pytest": names("--tb --maxfail --lf --ff --last-failed --failed-first --durations --no-header"
+                    " --exitfirst --collect-only --co --cov --no-cov -k -m -n"),
+    "unittest": names("-k"),
+    "ruff": names("--select --ignore --output-format"),
+    "mypy": names("--strict --no-error-summary --pretty"),
+    "eslint": names("--ext --max-warnings"),
+    "tsc": names("--noEmit"),
+    **dict.fromkeys(("jest", "vitest"), names("--runInBand -t --testNamePattern --run")),
+    "cargo": names("--lib --tests --all-targets --all-features --features --no-default-features"
+                   " --message-format --no-fail-fast"),
+    "go": names("-race -count -run -short -cover -bench -timeout"),
+    **dict.fromkeys(("make", "gmake"), names("--jobs --keep-going --no-print-directory --always-make")),
+    "mvn": names("-B -ntp -DskipTests -o -U"),
+    "gradle": names("--info --stacktrace --no-daemon --console"),
+}  # fmt: skip
+_KNOWN_LETTERS = {"pytest": "xslrqv", "unittest": "fcbqv", "make": "jksBniwO", "gmake": "jksBniwO",
+            "ninja": "jkv"}  # fmt: skip
+# Subcommands whose operands select a part of the workspace.
+_NARROWED: dict[str, frozenset[str]] = {
+    "go": names("test build vet fmt list"),
+    "cargo": names("test build check clippy fmt bench doc"),
+    "dotnet": names("test build"),
+}
+# Their operands name what is built or run.
+_BY_OPERAND = names("cmake ninja scons waf ctest nox tox")
 
 
 def name_of(words: list[Word], *, listed: bool, inside: Callable[[str], bool]) -> str:
@@ -85,11 +115,10 @@ def name_of(words: list[Word], *, listed: bool, inside: Callable[[str], bool]) -
         return ""
     rest = [word for word in args if not any(word is one for one in identity)]
     short = not _leads_elsewhere(program, identity, rest) and (
-        listed or plain in further_words.PLAIN or _all_harmless(program, identity, rest, inside)
+        listed or plain in _PLAIN or _all_harmless(program, identity, rest, inside)
     )
     if not short and not _exact(args):
         return ""
-
     return join([plain, *(word.text for word in (identity if short else args))])
 
 
@@ -106,13 +135,12 @@ def depends_on_directory(words: list[Word], *, listed: bool) -> bool:
     plain = base_name(head)
     if plain == "git" or ("/" in head and not head.startswith("/")):
         return True
-    return not listed and plain not in further_words.PLAIN
+    return not listed and plain not in _PLAIN
 
 
 def is_interpreter(name: str) -> bool:
     """Whether the program runs a script named by its arguments."""
-    stem = name.rstrip("0123456789.")
-    return stem in _INTERPRETERS
+    return name.rstrip("0123456789.") in _INTERPRETERS
 
 
 def _leads_elsewhere(program: str, identity: list[Word], rest: list[Word]) -> bool:
@@ -132,13 +160,13 @@ def _all_harmless(
 ) -> bool:
     while identity and identity[0].text == "-m" and len(identity) > 1:  # `python -m pytest` is pytest
         program, identity = identity[1].text, identity[2:]
-        if program in further_words.PLAIN:
+        if program in _PLAIN:
             program = ""  # a module, not a system program
     if "/" in program or is_interpreter(program) or program in _LOADERS:
         return not rest  # a script's arguments are its own
     family = program in _FAMILIES
     subcommand = identity[0].text if identity and (family or program not in _MAKERS) else ""
-    return all(further_words.harmless(word, program, subcommand, family, inside) for word in rest)
+    return all(_is_harmless(word, program, subcommand, family, inside) for word in rest)
 
 
 def _identifying_words(name: str, args: list[Word]) -> list[Word] | None:
@@ -172,3 +200,22 @@ def _script(args: list[Word]) -> list[Word] | None:
 
 def _exact(words: list[Word]) -> bool:
     return all(word.exact for word in words)
+
+
+def _is_harmless(
+    word: Word, program: str, subcommand: str, family: bool, inside: Callable[[str], bool]
+) -> bool:
+    """Whether the argument `word` of `program` runs no other code. `family`: operands are tasks, plans,
+    charts and the like unless the subcommand is known."""
+    if word.maybe_option():
+        return word.exact and _is_harmless_option(word.text, program)
+    if program in _BY_OPERAND or (family and subcommand not in _NARROWED.get(program, ())):
+        return False
+    return "://" not in word.text and inside(word.text)
+
+
+def _is_harmless_option(text: str, program: str) -> bool:
+    if text.split("=", 1)[0] in _ANYWHERE | _KNOWN_OPTIONS.get(program, frozenset()):
+        return True
+    letters = _KNOWN_LETTERS.get(program, "")
+    return bool(letters) and re.fullmatch(rf"-[{letters}]+\d*", text) is not None

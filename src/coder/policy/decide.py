@@ -45,7 +45,6 @@ def decide(
     shell: ShellVerdict | None = None,
     allowlist: Collection[str] = (),
     own_name: str = "",
-    former_name: str = "",
     own_kind: Kind | None = None,
     explores: bool = False,
     verifying: bool = False,
@@ -53,23 +52,18 @@ def decide(
 ) -> PolicyDecision:
     """The decision on this call, with every reason.
 
-    `shell`: the verdict on a command's line. `own_name`: an MCP tool's name on its server, where the model
-    sees another; settings may use either. `former_name`: one that the model saw in earlier versions, under
-    which rules can still tighten, but allow nothing: it may look like another server's. `own_kind`: what a
-    tool of the program that embeds us declares; of names that are not built in nothing is believed otherwise.
-    `explores`: a read-only subagent, allowed where reading is. `verifying`: the line is a check that may run
-    unasked. `confined`: there is a sandbox in which any command can run in plan mode."""
+    `shell`: the verdict on a command's line. `own_name`: an MCP tool's name on its server; settings may use
+    it or the one that the model sees. `own_kind`: declared by a tool of the embedding program; otherwise only
+    built-in names have a known kind. `explores`: a read-only subagent, allowed if reading is. `verifying`:
+    the line is a check that may run unasked. `confined`: plan mode can run any command in a sandbox."""
     known = built_in(tool)
     kind = known.kind if own_kind is None else own_kind
     names = [tool, own_name or tool]
     overridden = _override(names, overrides or {}, patterns=kind == "unknown")
-    if former_name not in ("", tool):
-        by_pattern = not any(name in (overrides or {}) for name in names)
-        former = _override([former_name], overrides or {}, patterns=by_pattern)
-        overridden = _tightened(overridden, former, _cell(_row(tool, kind), preset))
     if kind == "runs":
         return _decide_command(tool, preset, mode, overridden, shell, allowlist, verifying, confined)
-    if explores and all((overrides or {}).get(reader, "allow") == "allow" for reader in _readers()):
+    readers = [name for name, other in built_in_tools().items() if other.kind == "looks" and other.touches]
+    if explores and all((overrides or {}).get(reader, "allow") == "allow" for reader in readers):
         kind = "looks"
     row = _row(tool, kind)
     decision = overridden or _cell(row, preset)
@@ -107,25 +101,14 @@ def matrix(
     return [*rows, ("task, explore", explores), ("MCP tools", row(""))]
 
 
-def _readers() -> list[str]:
-    """The tools that an exploring subagent reads with."""
-    return [name for name, tool in built_in_tools().items() if tool.kind == "looks" and tool.touches]
-
-
 def _override(names: list[str], overrides: Mapping[str, Decision], *, patterns: bool) -> Decision | None:
-    """The decision that the settings give a tool. MCP tools can be matched by a pattern; the strictest match
-    wins."""
+    """The decision of the settings. MCP tools can be matched by a pattern; the strictest match wins."""
     matches = [overrides[name] for name in names if name in overrides]
     if not matches and patterns:
         matches = [
             word for pattern, word in overrides.items() if any(fnmatchcase(name, pattern) for name in names)
         ]
     return next((word for word in _STRICTEST if word in matches), None)
-
-
-def _tightened(overridden: Decision | None, former: Decision | None, cell: Decision) -> Decision | None:
-    stricter = former is not None and _STRICTEST.index(former) < _STRICTEST.index(overridden or cell)
-    return former if stricter else overridden
 
 
 def _row(tool: str, kind: str) -> str:
@@ -189,14 +172,15 @@ def _decide_command(
         )
     reasons = [_reason(what, preset, mode, decision, overridden)]
     reasons += _acting_parts(verdict)
-    if decision == "ask" and not verdict.risks and _covered(verdict, allowlist):
+    covering = _always_names(verdict, opaque_readers=True)
+    if decision == "ask" and covering and set(covering) <= set(allowlist):
         return PolicyDecision("allow", [Text("policy.always")])
     if verifying and mode == "auto-edit" and decision != "allow" and overridden is None:
         checks = tuple(dict.fromkeys(check.reason for check in verdict.checks))
         why = Text("policy.check", checks=checks) if verdict.is_check else Text("policy.verification")
         return PolicyDecision("allow", [why], check=True)
     if verdict.risks:
-        # Where the policy allows it, only the risks are reasons to ask.
+        # If the policy allows it, only the risks are reasons to ask.
         return PolicyDecision("ask", [*(reasons if decision == "ask" else []), *verdict.risks])
     if decision == "ask":
         names = _always_names(verdict)
@@ -205,8 +189,8 @@ def _decide_command(
 
 
 def _acting_parts(verdict: ShellVerdict) -> list[Text]:
-    """The segments that are not read-only, checks last: a model can drop them, a person review them. Of a
-    line that is one segment, only what its words do not tell."""
+    """The segments that are not read-only, checks last. Of a line of one segment, only reasons that
+    its words do not show."""
     acting = [segment for segment in verdict.segments if not segment.read_only]
     if len(verdict.segments) == 1:
         acting = [segment for segment in acting if segment.rule.key == "policy.why.private"]
@@ -214,17 +198,10 @@ def _acting_parts(verdict: ShellVerdict) -> list[Text]:
     return [Text("policy.part", command=segment.command, why=segment.rule) for segment in acting[:3]]
 
 
-def _covered(verdict: ShellVerdict, allowlist: Collection[str]) -> bool:
-    """Whether every segment is read-only or allowlisted by its exact name, and none runs something else."""
-    names = _always_names(verdict, opaque_readers=True)
-    return bool(names) and all(name in allowlist for name in names)
-
-
 def _always_names(verdict: ShellVerdict, opaque_readers: bool = False) -> list[str]:
-    """The names that `always` would add to the allowlist; empty where it may not be offered. Read-only
-    segments need no name, unless all are and bash is set to `ask`, or they are read-only only in an
-    environment that this line does not get. `opaque_readers`: ignore read-only wrappers whose command is
-    known."""
+    """The names that `always` would add to the allowlist; empty if it must not be offered. Read-only
+    segments need no name, unless all are and bash is set to `ask`, or they need the environment of read-only
+    lines. `opaque_readers`: ignore read-only wrappers whose command is known."""
     if not verdict.parsed or verdict.risks or not verdict.segments:
         return []
     names: list[str] = []

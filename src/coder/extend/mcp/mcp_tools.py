@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from coder.base.files import make_private
 from coder.base.text import head_and_tail
-from coder.extend.mcp.shapes import CallOutcome, McpError, RemoteTool, former_name
+from coder.extend.mcp.shapes import CallOutcome, McpError, RemoteTool
 from coder.protocol.messages import FunctionSpec, Image, ToolSpec
 from coder.texts import Text
 from coder.tools.images import Batch, Unusable, decoded, described
@@ -57,7 +57,6 @@ class McpTool(Tool):
         self.covered = covered
         self.changed = changed
         self.own_name = f"{MCP_PREFIX}{server.name}__{remote.name}"
-        self.former_name = former_name(server.name, remote.name)
         about = f"[MCP server {server.name}] {remote.description}".rstrip()
         self.spec = ToolSpec(
             function=FunctionSpec(name=name, description=about, parameters=remote.parameters)

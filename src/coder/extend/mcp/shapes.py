@@ -132,13 +132,6 @@ def tool_name(server: str, tool: str, taken: Collection[str] = ()) -> str:
     return f"{name[: _LONGEST - len(digits) - 1]}_{digits}"
 
 
-def former_name(server: str, tool: str) -> str:
-    """The name that the model was told before `-` stood for what is replaced in a server's name."""
-    former = f"{MCP_PREFIX}{_replaced(server, '_')}__{_replaced(tool, '_')}"
-    shown = tool_name(server, tool)
-    return shown if _replaced(server, "") == server else f"{former[: _LONGEST - 7]}{shown[-7:]}"
-
-
 def _replaced(text: str, by: str) -> str:
     return "".join(
         letter if letter.isascii() and (letter.isalnum() or letter in "_-") else by for letter in text

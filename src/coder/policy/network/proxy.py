@@ -17,6 +17,7 @@ from typing import NamedTuple, Protocol
 from coder.base.http.address import Address, parse_address
 from coder.base.http.connection import basic
 from coder.base.http.errors import HttpError
+from coder.policy.programs import names
 
 HEAD_BYTES = 32_768
 HEAD_SECONDS = 10.0
@@ -24,15 +25,7 @@ _LINGER_SECONDS = 2.0  # for a refused client to stop sending, so that it can re
 _CHUNK = 65_536
 _FIELD = re.compile(r"[!#-'*+.^-z|~\w-]+[ \t]*:[^\x00-\x08\x0a-\x1f\x7f]*", re.ASCII)
 # Of one hop only, or replaced.
-_NOT_FORWARDED = (
-    "host",
-    "connection",
-    "keep-alive",
-    "proxy-connection",
-    "proxy-authorization",
-    "upgrade",
-    "te",
-)
+_NOT_FORWARDED = names("host connection keep-alive proxy-connection proxy-authorization upgrade te")
 
 Pair = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 

@@ -5,7 +5,6 @@ A program that is not listed is not read-only. A rule returns why a call is *not
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import msgspec
 
@@ -64,40 +63,15 @@ _OPTIONS: dict[str, Flags] = {
 }  # fmt: skip
 
 # Version queries: exactly these arguments.
-_VERSIONS: dict[str, frozenset[str]] = {
-    "python": frozenset({"--version", "-V"}),
-    "python3": frozenset({"--version", "-V"}),
-    "node": frozenset({"--version", "-v"}),
-    "npm": frozenset({"--version", "-v"}),
-    "pip": frozenset({"--version", "-V"}),
-    "pip3": frozenset({"--version", "-V"}),
-    "go": frozenset({"version"}),
-    "ruby": frozenset({"--version", "-v"}),
-    "perl": frozenset({"--version", "-v"}),
-    "java": frozenset({"--version", "-version"}),
-    "javac": frozenset({"--version", "-version"}),
-    "php": frozenset({"--version", "-v"}),
-    "bash": frozenset({"--version"}),
-    "gcc": frozenset({"--version"}),
-    "g++": frozenset({"--version"}),
-    "clang": frozenset({"--version"}),
-    "cmake": frozenset({"--version"}),
-    "make": frozenset({"--version"}),
-    "docker": frozenset({"--version"}),
-    "uv": frozenset({"--version"}),
-    "ruff": frozenset({"--version"}),
-    "mypy": frozenset({"--version"}),
-    "curl": frozenset({"--version"}),
-    "tar": frozenset({"--version"}),
-    "rustup": frozenset({"--version"}),
-    "cargo": frozenset({"--version", "-V"}),
-    "rustc": frozenset({"--version", "-V"}),
-    "awk": frozenset({"--version"}),
-    "sed": frozenset({"--version"}),
-    "find": frozenset({"--version"}),
-    "jq": frozenset({"--version"}),
-    "git": frozenset({"--version"}),
-    "rg": frozenset({"--version"}),
+_VERSIONS = {
+    **dict.fromkeys(
+        names("bash gcc g++ clang cmake make docker uv ruff mypy curl tar rustup awk sed find jq git rg"),
+        names("--version"),
+    ),
+    **dict.fromkeys(names("python python3 pip pip3 cargo rustc"), names("--version -V")),
+    **dict.fromkeys(names("node npm ruby perl php"), names("--version -v")),
+    **dict.fromkeys(names("java javac"), names("--version -version")),
+    "go": names("version"),
 }
 # Project files that make these start a program or write elsewhere.
 _CONTROL_FILES: dict[str, tuple[str, ...]] = {
@@ -117,36 +91,22 @@ _LISTINGS: dict[str, frozenset[tuple[str, ...]]] = {
 }
 
 _SPECIAL: dict[str, Rule] = {
-    "awk": programs.awk,
-    "gawk": programs.awk,
-    "mawk": programs.awk,
-    "nawk": programs.awk,
-    "sed": programs.sed,
-    "gsed": programs.sed,
-    "test": programs.single_test,
-    "[": programs.single_test,
+    **dict.fromkeys(names("awk gawk mawk nawk"), programs.awk),
+    **dict.fromkeys(names("sed gsed"), programs.sed),
+    **dict.fromkeys(names("test ["), programs.single_test),
+    **dict.fromkeys(names("exit break continue return wait"), programs.numbers_only),
+    **dict.fromkeys(names("lsof netstat"), programs.numeric),
+    **dict.fromkeys(names("export declare local readonly typeset"), programs.declare),
     "[[": programs.double_test,
     "printf": programs.printf,
     "read": programs.read,
     "set": programs.shell_set,
-    "exit": programs.numbers_only,
-    "break": programs.numbers_only,
-    "continue": programs.numbers_only,
-    "return": programs.numbers_only,
-    "wait": programs.numbers_only,
     "cd": programs.change_directory,
     "date": programs.date,
     "ps": programs.ps,
-    "lsof": programs.numeric,
-    "netstat": programs.numeric,
     "xxd": programs.xxd,
     "tar": programs.tar,
     "unzip": programs.unzip,
-    "export": programs.declare,
-    "declare": programs.declare,
-    "local": programs.declare,
-    "readonly": programs.declare,
-    "typeset": programs.declare,
     "git": git_rules.git,
 }
 
@@ -165,9 +125,7 @@ def is_listed(name: str) -> bool:
 
 
 def look_up(name: str, args: list[Word], places: WorkingDirectories) -> ProgramCheck:
-    if _asks_version(name, args, places):
-        return ProgramCheck(True)
-    if name in HARMLESS:
+    if name in HARMLESS or _asks_version(name, args, places):
         return ProgramCheck(True)
     if name in _OPTIONS:
         return ProgramCheck(True, check_flags(args, _OPTIONS[name]))
@@ -191,10 +149,5 @@ def _asks_version(name: str, args: list[Word], places: WorkingDirectories) -> bo
         return False
     # In the sandbox of read-only lines such a program can do no harm.
     files = () if places.confined else _CONTROL_FILES.get(name, ())
-    return places.known and not any(
-        _above(directory, file) for directory in places.directories for file in files
-    )
-
-
-def _above(directory: Path, file: str) -> bool:
-    return any((parent / file).exists() for parent in (directory, *directory.parents))
+    above = {parent for directory in places.directories for parent in (directory, *directory.parents)}
+    return places.known and not any((parent / file).exists() for parent in above for file in files)

@@ -9,41 +9,27 @@ from coder.policy.programs import git_rules, names
 from coder.policy.shell.words import Word
 from coder.texts import Text
 
-_DELETES = "policy.risk.deletes"
-_RIGHTS = "policy.risk.rights"
-_STOPS = "policy.risk.stops"
-_SYSTEM = "policy.risk.system"
 _DISKS = "policy.risk.disks"
-
-_NAMES: dict[str, str] = {
-    **dict.fromkeys(names("rm rmdir unlink shred truncate mv ln srm wipe rename"), _DELETES),
-    **dict.fromkeys(names("chmod chown chgrp chattr setfacl"), _RIGHTS),
-    **dict.fromkeys(
-        names("shutdown reboot halt poweroff init telinit kill killall pkill skill killall5"), _STOPS
-    ),
-    **dict.fromkeys(
-        names(
-            """
-        systemctl service launchctl crontab at batch iptables ip6tables nft ufw useradd userdel usermod
-        groupadd groupdel adduser deluser passwd chpasswd chsh visudo mount umount insmod rmmod modprobe
-        sysctl chroot swapon swapoff setcap update-rc.d
-        """
-        ),
-        _SYSTEM,
-    ),
-    **dict.fromkeys(
-        names(
-            """
-        dd mkfs mke2fs fdisk sfdisk cfdisk gdisk sgdisk parted wipefs blkdiscard mkswap losetup
-        cryptsetup lvremove vgremove pvremove zfs zpool hdparm diskutil format
-        """
-        ),
-        _DISKS,
-    ),
+_NAMES = {
+    name: risk
+    for risk, listed in {
+        "policy.risk.deletes": "rm rmdir unlink shred truncate mv ln srm wipe rename",
+        "policy.risk.rights": "chmod chown chgrp chattr setfacl",
+        "policy.risk.stops": "shutdown reboot halt poweroff init telinit kill killall pkill skill killall5",
+        "policy.risk.system": """
+            systemctl service launchctl crontab at batch iptables ip6tables nft ufw useradd userdel usermod
+            groupadd groupdel adduser deluser passwd chpasswd chsh visudo mount umount insmod rmmod modprobe
+            sysctl chroot swapon swapoff setcap update-rc.d
+            """,
+        _DISKS: """
+            dd mkfs mke2fs fdisk sfdisk cfdisk gdisk sgdisk parted wipefs blkdiscard mkswap losetup
+            cryptsetup lvremove vgremove pvremove zfs zpool hdparm diskutil format
+            """,
+    }.items()
+    for name in names(listed)
 }
 _FAMILIES: dict[str, frozenset[str]] = {
-    "docker": frozenset({"rm", "rmi", "kill", "prune", "stop"}),
-    "podman": frozenset({"rm", "rmi", "kill", "prune", "stop"}),
+    **dict.fromkeys(("docker", "podman"), names("rm rmi kill prune stop")),
     "kubectl": frozenset({"delete", "drain"}),
     "terraform": frozenset({"destroy"}),
     "helm": frozenset({"uninstall", "delete"}),
@@ -56,18 +42,12 @@ def base_name(path: str) -> str:
     return path.rsplit("/", 1)[-1]
 
 
-def is_destructive(name: str) -> bool:
-    """Whether this program is destructive whatever its arguments."""
-    plain = base_name(name)
-    return plain in _NAMES or plain.startswith("mkfs.")
-
-
 def danger_of(name: str, args: list[Word]) -> Text | None:
     """The risk of this command, or None."""
     plain = base_name(name)
     if plain in PRIVILEGED:
         return Text("policy.risk.privileged", name=plain)
-    if is_destructive(plain):
+    if plain in _NAMES or plain.startswith("mkfs."):
         return Text(_NAMES.get(plain, _DISKS), name=plain)
     if plain == "git":
         what = git_rules.danger(args)
@@ -116,8 +96,11 @@ def written_by(name: str, args: Sequence[Word]) -> list[Written] | None:
     if not all(word.exact for word in args):
         return None
     if name == "dd":
-        return [Written(_after(word, "of=")) for word in args if word.text.startswith("of=")]
-    if name in ("echo", "cat", "true", ":") or (name == "printf" and not _sets_variable(args)):
+        targets = [word for word in args if word.text.startswith("of=")]
+        return [Written(Word(word.text[3:], shell_text=word.shell_text)) for word in targets]
+    if name in ("echo", "cat", "true", ":") or (
+        name == "printf" and not any(word.text.startswith("-v") for word in args)
+    ):
         return []
     if name not in _OPTIONS:
         return None
@@ -181,11 +164,3 @@ def _operands(args: Sequence[Word], letters: str, long: frozenset[str]) -> list[
         else:
             found.append(word)
     return found
-
-
-def _sets_variable(args: Sequence[Word]) -> bool:
-    return any(word.text.startswith("-v") for word in args)
-
-
-def _after(word: Word, prefix: str) -> Word:
-    return Word(word.text.removeprefix(prefix), shell_text=word.shell_text)

@@ -39,12 +39,7 @@ _DIRECTORY = os.path.dirname(__file__)
 # Last on the path: its other modules must not shadow the standard library's.
 _START = "import sys; sys.path.append(sys.argv[1]); from launch import main; main()"
 _SYSTEM_DIRECTORIES = (
-    "/usr/local/bin",
-    "/usr/bin",
-    "/bin",
-    "/usr/local/sbin",
-    "/usr/sbin",
-    "/sbin",
+    *("/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin"),
     "/run/current-system/sw/bin",
 )
 

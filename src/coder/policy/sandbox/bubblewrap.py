@@ -30,26 +30,15 @@ if TYPE_CHECKING:
 # For root only: what package managers and compilers in a container need. Not SYS_ADMIN, which can unmount,
 # nor MKNOD, SYS_PTRACE and the like.
 _KEPT_CAPABILITIES = (
-    "CHOWN",
-    "DAC_OVERRIDE",
-    "FOWNER",
-    "FSETID",
-    "KILL",
-    "SETGID",
-    "SETUID",
+    *("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID"),
     "NET_BIND_SERVICE",
 )
 _PRIVATE = "/dev/shm"  # noqa: S108 - private inside the sandbox
 FILTER_FILE = "sandbox-6-{sockets}.bpf"  # in $CODER_HOME; the number is the filter's version
 # Of /run only what DNS and certificates need: the rest are sockets of services that act for the caller.
 _RUN_KEPT = (
-    "/run/systemd/resolve",
-    "/run/resolvconf",
-    "/run/NetworkManager/resolv.conf",
-    "/run/nscd",
-    "/run/current-system",
-    "/run/wrappers",
-    "/run/opengl-driver",
+    *("/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager/resolv.conf", "/run/nscd"),
+    *("/run/current-system", "/run/wrappers", "/run/opengl-driver"),
 )
 
 
@@ -112,21 +101,20 @@ def can_mount(program: str, overlays: tuple[Overlay, ...]) -> bool:
     words = [program, "--ro-bind", "/", "/"]
     for path, upper, work in overlays:
         words += ["--overlay-src", path, "--overlay", upper, work, path]
+    words += ["/bin/sh", "-c", ":"]
     try:
-        return (
-            run(
-                [*words, "/bin/sh", "-c", ":"],
-                runs=Runs.IN_SANDBOX,
-                environment={},
-                timeout=10,
-                stdin=DEVNULL,
-                stdout=DEVNULL,
-                stderr=DEVNULL,
-            )[0]
-            == 0
+        ended = run(
+            words,
+            runs=Runs.IN_SANDBOX,
+            environment={},
+            timeout=10,
+            stdin=DEVNULL,
+            stdout=DEVNULL,
+            stderr=DEVNULL,
         )
     except (OSError, TimeoutExpired):
         return False
+    return ended[0] == 0
 
 
 def below_temp(value: str, temp: str) -> str:

@@ -46,13 +46,8 @@ _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE
 SCOPE_ABSTRACT_SOCKETS, _SCOPE_SIGNALS = 1 << 0, 1 << 1
 
 _KEPT_CAPABILITIES = {
-    0,
-    1,
-    3,
-    4,
-    5,
-    6,
-    7,
+    *range(2),
+    *range(3, 8),
     10,
 }  # CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID, BIND
 _GUARDED_BYTES = 4_000_000

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from coder.base.safe_open import repository_of
-from coder.policy.sandbox.caches import Caches, Layer, Overlay, settings_without_credentials
+from coder.policy.sandbox.caches import Caches, Layer, Overlay, settings_without_credentials, within
 from coder.policy.secrets.secret_places import further_homes, own_directories, secrets_in
 from coder.policy.workspace import TEMP, scratch_of
 
@@ -33,14 +33,14 @@ def aliases(paths: Sequence[str]) -> list[str]:
     for path in paths:
         # Of two mounts at one path the later one is visible.
         device, root, top = max(
-            (mount for mount in table if _is_below(path, mount[2])),
+            (mount for mount in table if within(path, [mount[2]])),
             key=lambda mount: len(mount[2]),
             default=(b"", "", ""),
         )
-        within = _join(root, path[len(top.rstrip("/")) :])
+        inner = _join(root, path[len(top.rstrip("/")) :])
         for other, base, point in table:
-            if other == device and (base, point) != (root, top) and _is_below(within, base):
-                alias = _join(point, within[len(base.rstrip("/")) :])
+            if other == device and (base, point) != (root, top) and within(inner, [base]):
+                alias = _join(point, inner[len(base.rstrip("/")) :])
                 if alias != path and _same(alias, path):
                     found.append(alias)
     return found
@@ -66,10 +66,6 @@ def _plain(field: bytes) -> str:
 
 def _join(directory: str, rest: str) -> str:
     return (directory.rstrip("/") + "/" + rest.strip("/")).rstrip("/") or "/"
-
-
-def _is_below(path: str, directory: str) -> bool:
-    return path == directory or path.startswith(directory.rstrip("/") + "/")
 
 
 def _same(one: str, other: str) -> bool:
@@ -169,7 +165,7 @@ def places_for(
     person = os.path.realpath(environment.get("HOME") or Path.home())
     own = os.path.realpath(home)
     listed = list(dict.fromkeys(_listed(writable, root, person)))
-    temp = [t for t in _temporary(environment) if not any(_within(t, place) for place in (root, *listed))]
+    temp = [t for t in _temporary(environment) if not within(t, [root, *listed])]
     needed = [root, person, own, *environment.get("PATH", "").split(os.pathsep)]
     locked, pinned, absent = ([], [], []) if plan else _locked(root, access.git_settings)
     shared = None if plan else _repository_outside(root, person, locks=locks)
@@ -199,7 +195,9 @@ def places_for(
         scratch=scratch_of(root),
         seen_in_temp=list(dict.fromkeys(first_below(temp, needed))),
         emptied=[
-            path for path in map(os.path.realpath, records) if os.path.isdir(path) and not _within(root, path)
+            path
+            for path in map(os.path.realpath, records)
+            if os.path.isdir(path) and not within(root, [path])
         ],
         caches=caches,
         in_temp=_TOOL_CACHES if plan and access.tool_caches else {},
@@ -236,7 +234,7 @@ def _locked(root: str, git_settings: bool) -> tuple[list[str], list[str], list[s
         named
     ):  # a worktree or submodule: its git directory is elsewhere
         locked.append(named)
-    elif os.path.isdir(git) and _within(git, root):
+    elif os.path.isdir(git) and within(git, [root]):
         pinned.append(git)
         found = [os.path.join(git, name) for name in ("config", "config.worktree", "commondir")]
         kept = found[1:] if git_settings else found
@@ -266,7 +264,7 @@ def _repository_outside(root: str, person: str, *, locks: bool) -> Shared | None
     """The repository that the workspace is a worktree or a directory of, if it is not the home's. Without
     `locks` the git directory of a plain one stays closed, since git makes files beside its settings."""
     top = os.fspath(repository_of(Path(root)) or root)
-    if top != root and _within(person, top):
+    if top != root and within(person, [top]):
         return None
     found = linked_worktree(top, locks=locks)
     git = f"{top}/.git"
@@ -291,7 +289,7 @@ def linked_worktree(root: str, *, locks: bool) -> Shared | None:
         common = os.path.realpath(os.path.join(own, _first_line(f"{own}/commondir")))
     except (OSError, ValueError):
         return None
-    if back != f"{root}/.git" or os.path.dirname(own) != f"{common}/worktrees" or _within(common, root):
+    if back != f"{root}/.git" or os.path.dirname(own) != f"{common}/worktrees" or within(common, [root]):
         return None
     if not locks:
         parts = [f"{common}/objects", f"{common}/refs", f"{common}/logs", own]
@@ -324,9 +322,5 @@ def first_below(temp: Sequence[str], needed: Sequence[str]) -> Iterator[str]:
     """For each needed path in a temporary directory, that directory's entry."""
     for path in needed:
         for directory in temp:
-            if path and path != directory and _within(path, directory):
+            if path and path != directory and within(path, [directory]):
                 yield os.path.join(directory, path[len(directory) :].strip("/").split("/")[0])
-
-
-def _within(path: str, directory: str) -> bool:
-    return path == directory or path.startswith(directory.rstrip("/") + "/")

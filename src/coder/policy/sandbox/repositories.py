@@ -22,6 +22,7 @@ import msgspec
 
 from coder.base.files import replace_file
 from coder.base.safe_open import delete_file, parent_of, read_whole
+from coder.policy.sandbox.caches import within
 
 _MOST = 500  # repositories that are checked
 _MOST_LOCKED = 16  # paths; each is a mount, at a third of a millisecond
@@ -129,7 +130,7 @@ class Repositories:
                 left.append(os.path.join(now.git, _TODO))
             if known is None:
                 self._made.add(now.mark)
-                left += [now.mark] if bad or not _within(now.git, self._root) else []
+                left += [now.mark] if bad or not within(now.git, [self._root]) else []
                 continue
             if any(
                 os.path.basename(path) in _POINTERS for path in bad
@@ -172,7 +173,7 @@ class Repositories:
         return (mark if bare or os.path.lexists(os.path.join(mark, "commondir")) else ""), {}
 
     def _repository(self, mark: str, git: str, files: dict[str, _File]) -> _Repository:
-        if not _within(git, self._root):
+        if not within(git, [self._root]):
             return _Repository(mark, git, files)
         steps = frozenset(_STEP.findall(self._file(os.path.join(git, _TODO)).content or b""))
         if git == self._own:
@@ -184,7 +185,7 @@ class Repositories:
             common = os.path.realpath(os.path.join(git, _path(files[shared].content or b"")))
         for path in (os.path.join(git, "config"), os.path.join(git, "config.worktree")):
             files[path] = self._file(path)
-        if common == self._own or not _within(common, self._root):
+        if common == self._own or not within(common, [self._root]):
             return _Repository(mark, git, files, steps=steps)
         config, hooks = os.path.join(common, "config"), os.path.join(common, "hooks")
         files.setdefault(config, self._file(config))
@@ -329,7 +330,3 @@ def _restore_link(path: Path, target: bytes) -> None:
     with parent_of(path) as directory:
         os.unlink(path.name, dir_fd=directory)
         os.symlink(target, os.fsencode(path.name), dir_fd=directory)
-
-
-def _within(path: str, directory: str) -> bool:
-    return path == directory or path.startswith(directory.rstrip("/") + "/")
