@@ -24,8 +24,7 @@ _PASSED = re.compile(
 )
 _FAILED = re.compile(
     r"(?m)\b[1-9]\d* (?:failed|failing|errors?|failures?)\b|^FAILED\b|^FAIL\b|^--- FAIL|^test result: FAILED"
-    r"|^ERRORS?\b"
-    r"|BUILD FAIL|^not ok |^Found \d+ errors?|^error(?:\[|:)|^Traceback "
+    r"|^ERRORS?\b|BUILD FAIL|^not ok |^Found \d+ errors?|^error(?:\[|:)|^Traceback "
 )
 
 
@@ -34,6 +33,10 @@ def plain_line(line: str) -> Line | None:
     redirections."""
     if len(line) > _MAX_LINE or not (_MAYBE.search(line) or NAMES.intersection(re.findall(r"[\w.-]+", line))):
         return None  # the parser stays unloaded
+    return _parsed(line)
+
+
+def _parsed(line: str) -> Line | None:
     try:
         found = read_line(line.strip())
     except (ShellParseError, RecursionError, ValueError):
@@ -71,7 +74,8 @@ def in_last_pipeline(line: str) -> list[str]:
     if "|" not in line or len(line) > _MAX_LINE:
         return []
     # A subshell's status is known, but not which of its commands it comes from.
-    last = last_pipeline(_plain_commands(line))
+    parsed = _parsed(line)
+    last = last_pipeline(parsed.commands) if parsed else ()
     names = ["" if command.scope else _name(command) for command in last]
     return names if len(names) > 1 and all(names) else []
 
@@ -79,16 +83,17 @@ def in_last_pipeline(line: str) -> list[str]:
 def failing_parts(line: str, statuses: Sequence[int]) -> str:
     """How the commands of the last pipeline ended, in words; "" if none of them failed."""
     names = in_last_pipeline(line)
-    told = list(zip(names, statuses, strict=False))
-    if len(names) != len(statuses) or all(_is_fine(*one) for one in told):
+    ended = list(zip(names, statuses, strict=False))
+    if len(names) != len(statuses) or all(_is_fine(*one) for one in ended):
         return ""
-    (first, code), *rest = told
+    (first, code), *rest = ended
     return ", ".join([f"{first} exited {code}", *(f"{name} {status}" for name, status in rest)])
 
 
 def found_nothing(line: str, statuses: Sequence[int] = ()) -> bool:
     """Whether exit code 1 of this line says only that its last command, a search, found nothing."""
-    commands = _plain_commands(line) if re.search(r"grep|rg", line) and len(line) <= _MAX_LINE else ()
+    parsed = _parsed(line) if re.search(r"grep|rg", line) and len(line) <= _MAX_LINE else None
+    commands = parsed.commands if parsed else []
     if not commands or commands[-1].after or _name(commands[-1]) not in _MATCHING:
         return False
     last = last_pipeline(commands)
@@ -101,14 +106,6 @@ def found_nothing(line: str, statuses: Sequence[int] = ()) -> bool:
 
 def _is_fine(name: str, status: int) -> bool:
     return status in (0, _SIGPIPE) or (status == 1 and name in _MATCHING)
-
-
-def _plain_commands(line: str) -> Sequence[SimpleCommand]:
-    try:
-        found = read_line(line.strip())
-    except (ShellParseError, RecursionError, ValueError):
-        return ()
-    return found.commands if found.plain else ()
 
 
 def _name(command: SimpleCommand) -> str:
@@ -124,10 +121,10 @@ def last_pipeline(commands: Sequence[SimpleCommand]) -> Sequence[SimpleCommand]:
 
 
 def _status(commands: Sequence[SimpleCommand], at: int, statuses: Sequence[int]) -> int | None:
-    """The exit code of a command of the last pipeline, where each was told."""
+    """The exit code of a command of the last pipeline, if each was reported."""
     begin = len(commands) - len(statuses)
-    told = len(statuses) > 1 and len(last_pipeline(commands)) == len(statuses)
-    return statuses[at - begin] if told and at >= begin else None
+    reported = len(statuses) > 1 and len(last_pipeline(commands)) == len(statuses)
+    return statuses[at - begin] if reported and at >= begin else None
 
 
 def _is_reached(before: Sequence[SimpleCommand]) -> bool:
@@ -145,7 +142,7 @@ def _is_reached(before: Sequence[SimpleCommand]) -> bool:
 def _state(
     after: list[str], exit_code: int, output: str, *, alone: bool, certain: bool
 ) -> Literal["passed", "failed", "unclear"]:
-    """By the exit code where it is the check's own; else by what it printed, where nothing else did."""
+    """By the exit code if it is the check's own; else by its output, if nothing else printed."""
     if set(after) <= {"&&"} and exit_code == 0 and certain:
         return "passed"
     if not after and alone and exit_code != 0:

@@ -14,23 +14,8 @@ from shlex import join
 import msgspec
 
 from coder.base.safe_open import read_whole
-from coder.policy.check_programs import (
-    DRY,
-    DRY_LETTERS,
-    FIRST_WORDS,
-    LINT_TASK,
-    MODULES,
-    PROGRAMS,
-    PYTHON_PROGRAMS,
-    TEST_TASK,
-    VARIABLES,
-    WHOLE,
-    WRAPPERS,
-    Kind,
-    Option,
-    Program,
-    options_in,
-)
+from coder.policy import check_programs as table
+from coder.policy.check_programs import Option, Program, options_in
 from coder.policy.programs import names
 from coder.policy.shell.verdict import Check, ShellVerdict
 from coder.policy.shell.words import Word, may_be_exported
@@ -66,7 +51,7 @@ class Around(msgspec.Struct, frozen=True):
 
 
 def find_check(words: list[Word], around: Around | None = None) -> Check | None:
-    """The check that a simple command is; None if it is none. Without `around` by its words alone."""
+    """The check that a simple command is, or None. Without `around` by its words alone."""
     finder = _Finder(around)
     if around is not None and not around.inside("."):
         finder.doubt = Text("policy.why.leaves")
@@ -75,7 +60,7 @@ def find_check(words: list[Word], around: Around | None = None) -> Check | None:
 
 def is_harmless_variable(name: str, word: Word, inside: Callable[[str], bool]) -> bool:
     """Whether a check may be given this variable."""
-    pattern = VARIABLES.get(name)
+    pattern = table.VARIABLES.get(name)
     if pattern is None or not word.exact:
         return False
     if pattern == "@":
@@ -106,22 +91,24 @@ class _Finder:
             return self._node(args)
         if name in _SHELLS:
             return self._file(args[0], name, asks=True) if args else None
-        if words[0].text.startswith("./") and name not in PROGRAMS and name not in FIRST_WORDS:
+        if words[0].text.startswith("./") and name not in table.PROGRAMS and name not in table.FIRST_WORDS:
             return self._file(words[0], "", asks=True)
-        return None if name in MODULES else self._known(name, args)
+        return None if name in table.MODULES else self._known(name, args)
 
     # -- programs ----------------------------------------------------------------------------------------
 
     def _known(self, name: str, args: list[Word]) -> Check | None:
         """A program of the table, with its subcommand where it has one."""
         at = next(
-            (n for n, word in enumerate(args) if f"{name} {word.text}" in PROGRAMS and word.exact), None
+            (n for n, word in enumerate(args) if f"{name} {word.text}" in table.PROGRAMS and word.exact), None
         )
-        if at is not None and (at == 0 or (name not in PROGRAMS and all(map(Word.maybe_option, args[:at])))):
+        if at is not None and (
+            at == 0 or (name not in table.PROGRAMS and all(map(Word.maybe_option, args[:at])))
+        ):
             for word in args[:at]:
                 self._suspect(name, word)
             name, args = f"{name} {args[at].text}", args[at + 1 :]
-        program = PROGRAMS.get(name)
+        program = table.PROGRAMS.get(name)
         if program is None:
             return None
         if self._local:
@@ -135,9 +122,10 @@ class _Finder:
         kind = _kind_of_tasks(name, seen) if program.targets else program.kind
         if kind is None or (program.needs and not seen & names(program.needs)):
             return None
-        letters = DRY_LETTERS.get(name.split()[0], "")
+        letters = table.DRY_LETTERS.get(name.split()[0], "")
         dry = any(
-            word.text in DRY or (letters and re.fullmatch(rf"-\w*[{letters}]\w*", word.text)) for word in args
+            word.text in table.DRY or (letters and re.fullmatch(rf"-\w*[{letters}]\w*", word.text))
+            for word in args
         )
         return Check(kind, name, part and kind == "tests", dry, self.doubt)
 
@@ -146,7 +134,7 @@ class _Finder:
         if args[:1] and args[0].text == "-m" and len(args) > 1 and args[1].exact:
             if args[1].text == "coverage":
                 return self.check(args[1:])
-            known = args[1].text in MODULES or args[1].text in PYTHON_PROGRAMS
+            known = args[1].text in table.MODULES or args[1].text in table.PYTHON_PROGRAMS
             return self._known(args[1].text, args[2:]) if known else None
         if not args or not args[0].exact or args[0].text.startswith("-"):
             return None
@@ -157,13 +145,13 @@ class _Finder:
 
     def _node(self, args: list[Word]) -> Check | None:
         if any(word.text == "--test" for word in args):
-            return self._result("node --test", PROGRAMS["node --test"], args)
-        rest = self._options("node", options_in(PROGRAMS["node --test"].options), args)
+            return self._result("node --test", table.PROGRAMS["node --test"], args)
+        rest = self._options("node", options_in(table.PROGRAMS["node --test"].options), args)
         if not rest or not rest[0].exact or rest[0].text.startswith("-"):
             return None
         path = rest[0].text
         stem = path.rsplit("/", 1)[-1].split(".")[0]
-        if path.removeprefix("./").startswith("node_modules/") and stem in PROGRAMS:
+        if path.removeprefix("./").startswith("node_modules/") and stem in table.PROGRAMS:
             self._path("node", rest[0])
             return self._known(stem, rest[1:])
         return self._file(rest[0], "node", rest[1:])
@@ -216,7 +204,7 @@ class _Finder:
             if kind is None:
                 return None if explicit else self._known(script, given)
             part, _ = self._arguments(name, _SCRIPT_ARGUMENTS, given)
-            dry = any(word.text in DRY for word in given)
+            dry = any(word.text in table.DRY for word in given)
             return Check(kind, name, part and kind == "tests", dry, self.doubt)
         found: list[Check] = []
         for directory in self._around.directories:
@@ -291,9 +279,9 @@ class _Finder:
         while words and words[0].exact:
             name = self._program(words[0].text)
             key, rest = name, words[1:]
-            if name not in WRAPPERS:
+            if name not in table.WRAPPERS:
                 key, rest = f"{name} {words[1].text if len(words) > 1 else ''}", words[2:]
-            wrapper = WRAPPERS.get(key)
+            wrapper = table.WRAPPERS.get(key)
             if wrapper is None:
                 return words
             if wrapper.asks:
@@ -366,8 +354,11 @@ class _Finder:
                 args = args[self._option(name, known, program.letters, args) :]
                 continue
             seen.add(word.text)
-            part = part or word.text not in WHOLE
-            self._operand(name, program, word)
+            part = part or word.text not in table.WHOLE
+            if not program.targets:
+                self._path(name, word)
+            elif not word.exact or not re.fullmatch(program.targets, word.text):
+                self._suspect(name, word)
             args = args[1:]
         return part, seen
 
@@ -400,18 +391,13 @@ class _Finder:
             self._suspect(name, following)
         return 2
 
+    def _is_inside(self, path: str) -> bool:
+        return self._around is None or self._around.inside(path)
+
     def _fits(self, option: Option, value: str) -> bool:
         if option.value == "@":  # not what a program may read as a setting or as code
-            plain = re.fullmatch(r"[\w@.][\w@./+-]*", value) is not None
-            return plain and (self._around is None or self._around.inside(value))
+            return re.fullmatch(r"[\w@.][\w@./+-]*", value) is not None and self._is_inside(value)
         return re.fullmatch(option.value, value, re.DOTALL) is not None
-
-    def _operand(self, name: str, program: Program, word: Word) -> None:
-        if program.targets:
-            if not word.exact or not re.fullmatch(program.targets, word.text):
-                self._suspect(name, word)
-            return
-        self._path(name, word)
 
     def _path(self, name: str, word: Word) -> None:
         """A file, a directory or a name; a glob only in the last part of a path."""
@@ -421,8 +407,7 @@ class _Finder:
         else:
             known = word.exact
         odd = text.startswith(("@", "-", "~")) or "://" in text
-        inside = self._around is None or self._around.inside(text.split("::")[0])
-        if not known or odd or not inside:
+        if not known or odd or not self._is_inside(text.split("::")[0]):
             self._suspect(name, word)
 
     def _program(self, text: str) -> str:
@@ -432,7 +417,7 @@ class _Finder:
             return text.rpartition("/")[2]
         own = directory == "." and name in ("gradlew", "mvnw")
         own = own or f"/{directory}".endswith(tuple(f"/{place}" for place in _OWN_DIRECTORIES))
-        if not own or (self._around is not None and not self._around.inside(directory)):
+        if not own or not self._is_inside(directory):
             self.doubt = self.doubt or Text("policy.why.not_system")
         return name
 
@@ -448,19 +433,16 @@ class _Finder:
 _VALUED = names("--with --python -p --extra --group -s -t -C -f -c -j -n -o --prefix --timeout -timeout")
 
 
-def _kind_of_task(task: str) -> Kind | None:
-    if TEST_TASK.fullmatch(task):
-        return "tests"
-    return "lint" if LINT_TASK.fullmatch(task) else None
+def _kind_of_task(task: str) -> table.Kind | None:
+    return "tests" if table.TEST_TASK.fullmatch(task) else "lint" if table.LINT_TASK.fullmatch(task) else None
 
 
-def _kind_of_tasks(name: str, tasks: set[str]) -> Kind | None:
+def _kind_of_tasks(name: str, tasks: set[str]) -> table.Kind | None:
     """The kind of tasks or goals; `tests` if one of them tests."""
     if name in ("mvn", "mvnw", "gradle", "gradlew"):
-        tasks = {task.rpartition(":")[2] for task in tasks}
+        last = {task.rpartition(":")[2] for task in tasks}
         tasks = {
-            "test" if _JVM_TASK.fullmatch(task) else "compile" if task.startswith("compile") else task
-            for task in tasks
+            "test" if _JVM_TASK.fullmatch(task) else re.sub(r"^compile.*", "compile", task) for task in last
         }
     kinds = {_kind_of_task(task) for task in tasks}
     return "tests" if "tests" in kinds else "lint" if "lint" in kinds else None

@@ -36,8 +36,7 @@ TOOL_DIRECTORIES = (".venv/bin", "venv/bin", "node_modules/.bin")
 _IN_DIRECTORY = r"cd ([A-Za-z0-9_.@+=:,/-]+|'[^'\n]+') && (.+)"  # compiled lazily, off the start-up path
 # The command of the list that a check is, in whatever words. Maven's and Gradle's must have no other goal.
 _LISTED = {
-    "pytest": "pytest -q",
-    "py.test": "pytest -q",
+    **dict.fromkeys(("pytest", "py.test"), "pytest -q"),
     "npm test": "npm test -- --watch=false",
     "pnpm test": "pnpm test -- --watch=false",
     "yarn test": "yarn test --watch=false",
@@ -87,16 +86,14 @@ def same_check(line: str, root: Path, allow: Collection[str] = ()) -> str:
     found: list[tuple[str, str]] = []
     for command, directory in zip(read.commands, read.directories(), strict=True):
         listed = _as_listed(command, allow)
-        into_file = any(">" in one.operator and not _is_nowhere(one.target.text) for one in command.redirects)
+        targets = [one.target.text for one in command.redirects if ">" in one.operator]
+        into_file = any(not target.isdigit() and target != "/dev/null" for target in targets)
         if listed and directory is not None and not into_file:
-            found.append((_below(root, directory), listed))
+            path = os.path.relpath(os.path.normpath(root / directory), root)
+            found.append(("" if path == "." else path, listed))
         elif into_file or not command.words or command.words[0].text not in _BESIDE:
             return ""
     return in_directories(found) if found and all(_inside(root, directory) for directory, _ in found) else ""
-
-
-def _is_nowhere(target: str) -> bool:
-    return target.isdigit() or target == "/dev/null"
 
 
 def _as_listed(command: SimpleCommand, allow: Collection[str]) -> str:
@@ -115,22 +112,12 @@ def _as_listed(command: SimpleCommand, allow: Collection[str]) -> str:
     return "" if goals and check.name in ("mvn", "gradle", "gradlew") else listed
 
 
-def _below(root: Path, directory: str) -> str:
-    """A directory relative to the workspace, "" for the workspace itself."""
-    path = os.path.relpath(os.path.normpath(root / directory), root)
-    return "" if path == "." else path
-
-
 def _parts(line: str) -> list[tuple[str, str]]:
     """Directory and command of each part of a line."""
     line = line.strip(" \t\n")  # what is blank to bash
-    joined = line.startswith("(") and line.endswith(")")
-    return [_split(part) for part in (line[1:-1].split(") && (") if joined else [line])]
-
-
-def _split(line: str) -> tuple[str, str]:
-    found = re.fullmatch(_IN_DIRECTORY, line)
-    return (found[1].strip("'"), found[2]) if found else ("", line)
+    parts = line[1:-1].split(") && (") if line.startswith("(") and line.endswith(")") else [line]
+    found = [(re.fullmatch(_IN_DIRECTORY, part), part) for part in parts]
+    return [(match[1].strip("'"), match[2]) if match else ("", part) for match, part in found]
 
 
 def _inside(root: Path, directory: str) -> bool:
@@ -141,11 +128,8 @@ def _inside(root: Path, directory: str) -> bool:
     if directory.startswith(("-", "~", "/")):
         return False
     base = os.path.realpath(root)
-    lexical, real = (
-        Path(os.path.normpath(Path(base, directory))),
-        Path(os.path.realpath(Path(base, directory))),
-    )
-    return lexical.is_relative_to(base) and real.is_relative_to(base)
+    paths = os.path.normpath(Path(base, directory)), os.path.realpath(Path(base, directory))
+    return all(Path(path).is_relative_to(base) for path in paths)
 
 
 def with_project_tools(line: str, root: Path, environment: Mapping[str, str]) -> Mapping[str, str]:

@@ -91,13 +91,12 @@ class DirectoryWorkspace:
 
     def also_reading(self, directory: Path) -> DirectoryWorkspace:
         """The same with one more readable directory."""
-        return DirectoryWorkspace(
-            self._root, [*self._readable, directory], person=self._person, own=self._own
-        )
+        readable = [*self._readable, directory]
+        return DirectoryWorkspace(self._root, readable, person=self._person, own=self._own)
 
     @property
     def _records(self) -> list[str]:
-        """What this and other sessions did: of no use to a model, and much of it."""
+        """Records of sessions: large, and of no use to a model."""
         return [f"{self._root}/.coder/{name}" for name in ("history", "sessions")]
 
     @cached_property
@@ -150,11 +149,9 @@ class DirectoryWorkspace:
 
     def show(self, path: Path) -> str:
         """Relative to the workspace with `/`, or absolute if outside; always printable."""
-        try:
-            shown = path.relative_to(self._root).as_posix()
-        except ValueError:
-            shown = path.as_posix()
-        return _printable(shown)
+        return _printable(
+            (path.relative_to(self._root) if path.is_relative_to(self._root) else path).as_posix()
+        )
 
     def _absolute(self, path: str) -> Path:
         if not path or not path.strip():

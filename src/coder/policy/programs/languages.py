@@ -18,7 +18,7 @@ _PLAIN = frozenset("pPdDnNgGhHx=lqQzF{}")
 _DELIMITERS = frozenset("/|,#:@!~%+_")
 # Escapes and bracket expressions that end in the same place for every implementation.
 _CERTAIN = re.compile(r"\\.|\[(?!\^?\])(?:[^][]|\[:\w+:\])+\]")
-_S_FLAGS = frozenset("gpiIm0123456789")
+_S_FLAGS = "gpiIm0123456789"
 
 
 class _Refused(Exception):
@@ -47,7 +47,7 @@ def _command(script: str, at: int) -> int:
     at = _skip(script, at, " \t!")
     letter = script[at : at + 1]
     if letter == "s":
-        return _end(script, _flags(script, _two_parts(script, at + 1)))
+        return _end(script, _skip(script, _two_parts(script, at + 1), _S_FLAGS))
     if letter == "y":
         return _end(script, _two_parts(script, at + 1))
     if letter in ("q", "Q"):
@@ -65,10 +65,7 @@ def _address(script: str, at: int) -> int:
         return _skip(script, at + 1, "0123456789~")
     if char == "$":
         return at + 1
-    if char == "/":
-        at = _part(script, at + 1, "/")
-        return _skip(script, at, "I")
-    return at
+    return _skip(script, _part(script, at + 1, "/"), "I") if char == "/" else at
 
 
 def _two_parts(script: str, at: int) -> int:
@@ -95,12 +92,6 @@ def _part(script: str, at: int, delimiter: str) -> int:
     raise _Refused
 
 
-def _flags(script: str, at: int) -> int:
-    while at < len(script) and script[at] in _S_FLAGS:
-        at += 1
-    return at
-
-
 def _end(script: str, at: int) -> int:
     at = _skip(script, at, " \t")
     if at < len(script) and script[at] not in ";\n}":
@@ -115,10 +106,8 @@ def _skip(script: str, at: int, chars: str) -> int:
 
 
 _EXPANSION = Text("policy.why.expansion")
-
-
-# -- awk, sed ---------------------------------------------------------------------------------------------
-
+_ARGUMENTS = Text("policy.why.arguments")
+_EVALUATES = Text("policy.why.evaluates")
 _AWK_VALUE_OPTIONS = ("-F", "-v")
 
 
@@ -130,7 +119,7 @@ def awk(args: list[Word], places: WorkingDirectories) -> Text | None:
     if index < len(args) and args[index].exact and args[index].text == "--":
         index += 1
     if index >= len(args) or not args[index].exact or args[index].text.startswith("-"):
-        return Text("policy.why.expansion")
+        return _EXPANSION
     if not _harmless_awk(args[index].text):
         return Text("policy.why.acts", name="awk")
     if any(word.text.startswith("/inet") for word in args[index + 1 :]):
@@ -143,8 +132,7 @@ def awk(args: list[Word], places: WorkingDirectories) -> Text | None:
 
 
 def _harmless_awk(program: str) -> bool:
-    """No pipe, output redirection or command, also not by an indirect call; reads only files of the command
-    line."""
+    """No pipe, output redirection or command, also not by an indirect call; reads only its operands."""
     plain = program.replace(">=", "").replace("||", "")
     # Only `print` and `printf` redirect: before the first of them `>` compares.
     if ">" in plain.partition("print")[2] or "|" in plain or "@" in plain or "\\\n" in program:
@@ -184,8 +172,6 @@ def sed(args: list[Word], places: WorkingDirectories) -> Text | None:
     return None
 
 
-# -- tests ------------------------------------------------------------------------------------------------
-
 _UNARY = frozenset("-" + letter for letter in "abcdefghknprstuwxzGLNOS")
 _BINARY = frozenset({"=", "==", "!=", "-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-nt", "-ot", "-ef"})
 _NUMERIC = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
@@ -197,34 +183,31 @@ def single_test(args: list[Word], places: WorkingDirectories) -> Text | None:
     if args and args[-1].exact and args[-1].text == "]":
         args = args[:-1]
     if any(word.exact and word.text in _EVALUATING for word in args):
-        return Text("policy.why.evaluates")
+        return _EVALUATES
     if all(word.exact for word in args):
         return None
     if args[0].exact and args[0].text == "!":
         args = args[1:]
     if any(not word.single and word.maybe_option() for word in args):
-        return Text("policy.why.expansion")
+        return _EXPANSION
     shape_known = (
         len(args) == 1
         or (len(args) == 2 and args[0].exact and args[0].text in _UNARY)
         or (len(args) == 3 and args[1].exact and args[1].text in _BINARY)
     )
-    return None if shape_known else Text("policy.why.arguments")
+    return None if shape_known else _ARGUMENTS
 
 
 def double_test(args: list[Word], places: WorkingDirectories) -> Text | None:
     """`[[ … ]]`: numeric comparison evaluates its operands as arithmetic."""
     for index, word in enumerate(args):
         if word.exact and word.text in _EVALUATING:
-            return Text("policy.why.evaluates")
+            return _EVALUATES
         if word.exact and word.text in _NUMERIC:
             around = args[max(index - 1, 0) : index] + args[index + 1 : index + 2]
             if not all(operand.exact and operand.text.isdigit() for operand in around):
-                return Text("policy.why.evaluates")
+                return _EVALUATES
     return None
-
-
-# -- builtins ---------------------------------------------------------------------------------------------
 
 
 def printf(args: list[Word], places: WorkingDirectories) -> Text | None:
@@ -232,28 +215,25 @@ def printf(args: list[Word], places: WorkingDirectories) -> Text | None:
     if len(args) >= 2 and args[0].exact and args[0].text == "-v":
         name = args[1]
         if not name.exact or not is_identifier(name.text) or is_dangerous(name.text):
-            return Text("policy.why.arguments")
+            return _ARGUMENTS
         args = args[2:]
     dashes = bool(args) and args[0].exact and args[0].text == "--"
     args = args[1:] if dashes else args
     if args and (not args[0].exact or (args[0].text.startswith("-") and not dashes)):
-        return Text("policy.why.expansion")
-    return Text("policy.why.arguments") if args and _assigns(args[0].text) else None
-
-
-def _assigns(form: str) -> bool:
-    """Whether a printf format has a `%n`, with any flags and width."""
-    return any(part.lstrip("-+ #0123456789.*'hlLjzt").startswith("n") for part in form.split("%")[1:])
+        return _EXPANSION
+    formats = args[0].text.split("%")[1:] if args else []  # `%n`, with any flags and width, assigns
+    assigns = any(part.lstrip("-+ #0123456789.*'hlLjzt").startswith("n") for part in formats)
+    return _ARGUMENTS if assigns else None
 
 
 def read(args: list[Word], places: WorkingDirectories) -> Text | None:
     """`read` into plain variables only: a subscript in a name is evaluated."""
     for word in args:
         if not word.exact:
-            return Text("policy.why.expansion")
+            return _EXPANSION
         harmless = word.text in ("-r", "-a", "-d", "-ra", "-rd", "-s", "-p") or len(word.text) <= 1
         if not harmless and (not is_identifier(word.text) or is_dangerous(word.text)):
-            return Text("policy.why.arguments")
+            return _ARGUMENTS
     return None
 
 
@@ -261,20 +241,17 @@ def shell_set(args: list[Word], places: WorkingDirectories) -> Text | None:
     """`set -euo pipefail` and the like; no positional parameters or tracing."""
     given = [word.text for word in args if word.exact]
     if len(given) != len(args):
-        return Text("policy.why.expansion")
+        return _EXPANSION
     flags = [text for text in given if text != "pipefail"]
     plain = all(text[:1] in "-+" and text[1:] and set(text[1:]) <= set("euox") for text in flags)
-    return (
-        None
-        if plain and ("pipefail" not in given or any("o" in text for text in flags))
-        else Text("policy.why.arguments")
-    )
+    complete = "pipefail" not in given or any("o" in text for text in flags)
+    return None if plain and complete else _ARGUMENTS
 
 
 def numbers_only(args: list[Word], places: WorkingDirectories) -> Text | None:
     """`exit`, `break`, `return` …: at most a number."""
     fine = all((word.exact and word.text.isdigit()) or word.shell_text in ("$?", "$!") for word in args)
-    return None if len(args) <= 1 and fine else Text("policy.why.arguments")
+    return None if len(args) <= 1 and fine else _ARGUMENTS
 
 
 def change_directory(args: list[Word], places: WorkingDirectories) -> Text | None:
@@ -292,13 +269,11 @@ def declare(args: list[Word], places: WorkingDirectories) -> Text | None:
     """`export x=1`, `local y`: plain names, and no attribute that evaluates values."""
     for word in args:
         if not word.exact or not (word.text in ("-x", "-r", "-g", "-rx", "-xr") or is_identifier(word.text)):
-            return Text("policy.why.arguments")
+            return _ARGUMENTS
         if is_identifier(word.text) and not may_be_exported(word.text):
             return Text("policy.why.changes_variable", name=word.text)
     return None
 
-
-# -- small programs ---------------------------------------------------------------------------------------
 
 _XXD_VALUED = names("-l -len -s -seek -skip -c -cols -g -groupsize -n -name")
 _XXD_PLAIN = names("-p -ps -plain -postscript -u -i -include -b -bits -e -E -EBCDIC -d -a -autoskip -C")
@@ -316,7 +291,7 @@ def xxd(args: list[Word], places: WorkingDirectories) -> Text | None:
         index += 1
     if any(not word.single or word.maybe_option() for word in args[index:]):
         return _EXPANSION
-    return Text("policy.why.arguments") if len(args) - index > 1 else None
+    return _ARGUMENTS if len(args) - index > 1 else None
 
 
 def ps(args: list[Word], places: WorkingDirectories) -> Text | None:
@@ -336,11 +311,8 @@ _NUMERIC_LISTING = Flags(short="D")  # lsof writes a device cache
 def numeric(args: list[Word], places: WorkingDirectories) -> Text | None:
     """`lsof`, `netstat`: without `-n` they resolve host names by DNS."""
     given = [word.text for word in args if word.exact]
-    if not any(
-        text == "--numeric" or (text[:1] == "-" and text[1:2] != "-" and "n" in text) for text in given
-    ):
-        return Text("policy.why.looks_up")
-    if any("@" in word.text for word in args):  # `lsof -i @host`
+    plain = any(text == "--numeric" or re.match(r"(?s)-(?!-).*n", text) for text in given)
+    if not plain or any("@" in word.text for word in args):  # `lsof -i @host`
         return Text("policy.why.looks_up")
     return check_flags(args, _NUMERIC_LISTING)
 
@@ -355,11 +327,11 @@ def date(args: list[Word], places: WorkingDirectories) -> Text | None:
         word = args[index]
         if word.exact and word.text in ("-d", "--date", "-r", "--reference"):
             if index + 1 < len(args) and not args[index + 1].single:
-                return Text("policy.why.expansion")
+                return _EXPANSION
             index += 2
             continue
         if not word.exact or not word.text.startswith(("-", "+")):
-            return Text("policy.why.arguments")
+            return _ARGUMENTS
         index += 1
     options = [word for word in args if word.text.startswith("-") and not word.text.startswith("-I")]
     return check_flags(options, _DATE)
@@ -368,22 +340,15 @@ def date(args: list[Word], places: WorkingDirectories) -> Text | None:
 def tar(args: list[Word], places: WorkingDirectories) -> Text | None:
     """Listing only, of local archives only (`host:file` starts a remote shell)."""
     if not args or not all(word.exact for word in args):
-        return Text("policy.why.arguments")
+        return _ARGUMENTS
     mode = args[0].text.removeprefix("-")
     plain = "t" in mode and set(mode) <= set("tvfzjJ")
-    return (
-        None
-        if plain and not any(_is_unsafe_operand(word) for word in args[1:])
-        else Text("policy.why.arguments")
-    )
+    unsafe = any(word.text.startswith("-") or ":" in word.text for word in args[1:])
+    return None if plain and not unsafe else _ARGUMENTS
 
 
 def unzip(args: list[Word], places: WorkingDirectories) -> Text | None:
     """Listing only."""
     if len(args) == 2 and args[0].exact and args[0].text in ("-l", "-v", "-Z") and not args[1].maybe_option():
         return None
-    return Text("policy.why.arguments")
-
-
-def _is_unsafe_operand(word: Word) -> bool:
-    return word.text.startswith("-") or ":" in word.text
+    return _ARGUMENTS

@@ -18,7 +18,7 @@ from coder.policy.shell.directories import WorkingDirectories
 from coder.policy.shell.words import Word
 
 _HOMES = ("/root/", "/home/", "/Users/")
-_SECRET = (*("/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/etc/ssh/", "/etc/ssl/private", "/run/secrets"),)
+_SECRET = ("/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/etc/ssh/", "/etc/ssl/private", "/run/secrets")
 # Harmless devices; the rest are disks, memory, terminals.
 _DEVICES_KEPT = names(
     "/dev /dev/null /dev/zero /dev/full /dev/random /dev/urandom /dev/stdin /dev/stdout /dev/stderr"
@@ -56,8 +56,10 @@ def looks_private(word: Word, places: WorkingDirectories) -> bool:
         return False  # process substitution: its command is judged separately
     if not word.exact and any(name in written for name in _POINTERS):
         return True
-    if not word.exact and "{" in written and any(_private(text, False, places) for text in _pieces(written)):
-        return True
+    if not word.exact and "{" in written:  # braces may put each of these at the beginning of a word
+        pieces = re.findall(r"(?:^|[{,])([^{},]*)", written)
+        if any(_private(text, False, places) for text in pieces if text.startswith(("/", "~", "../"))):
+            return True
     return any(_private(text, word.exact, places) for text in _paths(word))
 
 
@@ -88,20 +90,14 @@ def _paths(word: Word) -> Iterator[str]:
         yield word.text.split("=", 1)[1]
 
 
-def _pieces(written: str) -> list[str]:
-    """What braces may put at the beginning of a word, and what stands before them."""
-    found = re.findall(r"(?:^|[{,])([^{},]*)", written)
-    return [text for text in found if text.startswith(("/", "~", "../"))]
-
-
 def _private(text: str, exact: bool, places: WorkingDirectories) -> bool:
     if text.startswith("~"):
         return True
     if exact and (text in _DEVICES_KEPT or _DESCRIPTOR.fullmatch(text)):
         return False
+    if not text:
+        return False
     if not text.startswith("/"):
-        if not text:
-            return False
         reached = _resolved(text, places)
     elif not exact and text.count("/") < 2:
         return True  # `/p*/self/environ`: a glob at the root may match any of them
@@ -109,13 +105,9 @@ def _private(text: str, exact: bool, places: WorkingDirectories) -> bool:
         reached = [os.path.realpath(text), os.path.normpath(text)]
     if _is_secret(reached, places):
         return True
-    return not places.inside(text) and not _is_own_python(text, reached, places) and _at_home(reached)
-
-
-def _is_own_python(text: str, reached: list[str], places: WorkingDirectories) -> bool:
-    """Whether it is the interpreter of a virtual environment in the workspace: a link to where that Python is
-    installed, which is often the home directory."""
-    return places.named_inside(text) and all(map(_PYTHON.fullmatch, (text, *reached)))
+    # The interpreter of a virtual environment in the workspace is a link, often to the home directory.
+    own_python = places.named_inside(text) and all(map(_PYTHON.fullmatch, (text, *reached)))
+    return not places.inside(text) and not own_python and _at_home(reached)
 
 
 def _resolved(text: str, places: WorkingDirectories) -> list[str]:
@@ -135,11 +127,9 @@ def _homes() -> list[str]:
 
 
 def _at_home(paths: list[str]) -> bool:
-    own = tuple(f"{home}/" for home in _homes() if home != "/")
+    homes = (*_HOMES, *(f"{home}/" for home in _homes() if home != "/"))
     for path in paths:
-        if f"{path}/".startswith((*_HOMES, *own)):
-            return True
-        if path.startswith(_SECRET):
+        if f"{path}/".startswith(homes) or path.startswith(_SECRET):
             return True
         if path.startswith("/dev/") and path not in _DEVICES_KEPT:
             return True
