@@ -1,5 +1,8 @@
-"""`--input stream-json`: a program drives the session. Ops come as JSON lines on stdin; stdout has the lines
-of `--output stream-json` and every other event in its JSON form (`coder schema`)."""
+"""`--input stream-json`: a program drives the session.
+
+Ops come as JSON lines on stdin; stdout has the lines of `--output stream-json` and all other events in their
+JSON form (`coder schema`).
+"""
 
 from __future__ import annotations
 
@@ -60,8 +63,7 @@ class DrivenOutput(StreamJsonOutput):
 async def run_driven(
     options: Options, settings: Settings, provider: Provider, resume: str | None, first: str
 ) -> int:
-    """Until stdin ends (what was sent before is worked through), a `close` comes or a signal; the exit status
-    is that of the last input."""
+    """Run until stdin ends, a `close` op or a signal; returns the exit status of the last input."""
     engine = await opened(options, settings, provider, resume)
     if isinstance(engine, Exit):
         return engine
@@ -109,7 +111,7 @@ _DECODER: msgspec.json.Decoder[AnyOp] = msgspec.json.Decoder(AnyOp)
 
 
 class _Driver:
-    """Takes lines as ops. After the end of stdin nobody can be asked."""
+    """Submits lines as ops. After the end of stdin questions are refused."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -148,7 +150,7 @@ class _Driver:
         self.show(Failed(said, code="op"))
 
     def no_more(self) -> None:
-        """Stdin has ended."""
+        """Handle the end of stdin."""
         self._ended = True
         for approval_id in self._asked:
             self._refuse(approval_id)
@@ -167,13 +169,13 @@ class _Driver:
         self._engine.submit(ApprovalReply(approval_id, "no", _NOBODY))
 
     def end(self) -> None:
-        """Nobody reads: stop what runs."""
+        """The reader is gone: stop the turn."""
         self._engine.submit(Cancel())
         self.no_more()
 
 
 def _read_lines(take: Callable[[bytes | None], object], end: Callable[[], object]) -> None:
-    """In a thread, from the descriptor: a buffered reader would hold its lock when the process ends."""
+    """In a thread, unbuffered: a buffered reader would hold its lock when the process ends."""
 
     def read() -> None:
         splitter = LineSplitter(MAX_LINE)

@@ -1,4 +1,4 @@
-"""`coder serve-mcp`: other agents give it tasks, with the policy, sandbox and record of any session."""
+"""`coder serve-mcp`: other agents give it tasks, under the person's policy and sandbox."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _TASK = {
 
 
 class Chosen(msgspec.Struct, frozen=True, kw_only=True):
-    """Command-line choices, for every task. They are the person's: a caller can only ask for less."""
+    """Command-line choices for every task; a caller can only ask for less."""
 
     root: Path
     environ: Mapping[str, str]
@@ -144,12 +144,12 @@ class McpServer:
             return await self._run(given, directory, params.meta.get("progressToken"))
 
     def _is_ours(self, directory: Path, session_id: str) -> bool:
-        """Whether a caller's task began it: the person's own conversations are not the caller's to read."""
+        """Whether a caller's task began it: the person's own conversations are private."""
         return SessionStore(directory, self._chosen.log_dir).begun_by(session_id) == _KIND
 
     def _directory(self, name: str) -> Path | None:
-        """The directory, links followed; None where it is not below ours, or is one that no task may write
-        to: as a workspace of its own, `.git/hooks` would be a folder like any other."""
+        """The resolved directory; None if it is outside ours, or protected (`.git/hooks` would be ordinary in
+        a workspace of its own)."""
         root = Path(os.path.realpath(self._chosen.root))
         own = str(home_directory(self._chosen.environ))
         try:
@@ -191,7 +191,7 @@ class McpServer:
 
 
 class _Progress:
-    """Tells the client of each tool call, and ends a session that began elsewhere."""
+    """Reports each tool call to the client, and ends a session that began elsewhere."""
 
     def __init__(self, peer: Editor, token: object, directory: Path) -> None:
         self._peer, self._token, self._count = peer, token, 0

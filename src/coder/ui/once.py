@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from coder.ui.terminal.render.plain import PlainRenderer
     from coder.ui.terminal.render.status_row import ProgressRow
 
-_SILENCE_SECONDS = 1.0  # of a turn, before a row says what it waits for
+_SILENCE_SECONDS = 1.0  # of a turn, before the progress row appears
 _NOT_SHOWN = (Recorded, SessionStarted, StateChanged, TurnStarted)
 
 
@@ -65,7 +65,7 @@ async def run_once(
     output: str,
     model: ChatModel | None = None,
 ) -> int:
-    """`model` answers instead of the provider's."""
+    """`model` replaces the provider's."""
     engine = await opened(options, settings, provider, resume, model)
     if isinstance(engine, Exit):
         return engine
@@ -80,7 +80,8 @@ async def opened(
     resume: str | None,
     model: ChatModel | None = None,
 ) -> Engine | Exit:
-    """The started engine with the custom modes of the command line; where it fails, why was said."""
+    """The started engine with the custom modes of the command line; on failure an exit status, after the
+    message."""
     try:
         provider = await with_model_named(provider)
         engine = Engine(lambda emit: open_agent(options, settings, provider, emit, model))
@@ -97,7 +98,7 @@ async def opened(
         complain(error.text(settings.texts))
         return Exit.FAILED
     on_signals(lambda _: engine.submit(Cancel()), (SIGINT,))
-    closing: list[asyncio.Task[None]] = []  # a task that nobody refers to may be collected
+    closing: list[asyncio.Task[None]] = []  # keeps references: tasks may be garbage-collected
     on_signals(lambda _: closing.append(asyncio.create_task(engine.close())))
     if options.custom_modes and (problems := await engine.enable_modes(options.custom_modes)):
         complain(" ".join(map(settings.texts.of, problems)))
@@ -115,8 +116,8 @@ def _asker(engine: Engine, options: Options, settings: Settings) -> Asker | None
 
 
 async def watch(engine: Engine, output: Output, asker: Asker | None = None) -> int:
-    """Output events until the input is done; returns the exit status. If stdout fails, raises `OSError`
-    after the record is complete."""
+    """Output events until the input is done; returns the exit status. A failing stdout raises `OSError` once
+    the record is complete."""
     reader, done = StatusReader(), False
     guarded = GuardedOutput(output, lost=lambda: engine.submit(Cancel()))
     async for event in engine.events():
@@ -221,8 +222,7 @@ class TextOutput:
         self._update_progress(event)
 
     def _start_progress(self, since: float) -> None:
-        """Where the model says nothing for a while, or once it has said something: never on the way to the
-        first request."""
+        """Start when the model is silent or has sent something, never before the first request."""
         out = self._renderer.out
         if not out.isatty() or self._ui.plain or os.environ.get("TERM", "dumb") == "dumb":
             return
@@ -276,7 +276,7 @@ class StreamJsonOutput:
                 self._print("notice", text, level=level)
 
     def _print(self, kind: str, content: AnyText = "", **meta: Any) -> None:
-        """An event that is not recorded, in the record's format."""
+        """An unrecorded event, in the record's format."""
         said = self._texts.of(content)
         line: dict[str, Any] = {"ts": now(), "session_id": self._session_id, "type": kind, "content": said}
         show_json({**line, "meta": meta} if meta else line)

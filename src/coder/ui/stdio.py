@@ -1,8 +1,7 @@
-"""Standard input and output as a line of messages: one JSON text a line, both ways.
+"""JSON-RPC on stdin and stdout, one JSON text per line.
 
-The protocol has the two streams for itself: whoever else prints in this process, or in a child, prints to
-stderr. Output is queued. For a slow reader it is coalesced: streamed text is joined, and of a state that
-replaces itself only the newest is kept.
+The protocol owns both streams: everything else prints to stderr. Output is queued, and coalesced for a slow
+reader: streamed text is joined, and only the newest of a replaceable state is kept.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ LONGEST_LINE = 32 << 20  # bytes of one message; more is thrown away unread
 AUTH_REQUIRED = -32000  # the protocol's own codes of errors
 NOT_FOUND = -32002
 _READ = 1 << 18
-_FULL = 8 << 20  # bytes that wait for the reader: nothing more is taken in until they have gone down
+_FULL = 8 << 20  # bytes that wait for the reader; above it no input is read
 _LONGEST_CHUNK = 8_000  # characters: some clients read lines of at most 64 KiB
 _STDERR = 2
 _LONGEST_LOG = 1000  # characters
@@ -34,8 +33,8 @@ _CANCELLED = 130
 
 
 def take_over() -> tuple[int, int]:
-    """Our own ends of stdin and stdout. What anyone else reads from stdin is empty from here on, and what
-    they write to stdout goes to stderr."""
+    """Our own descriptors of stdin and stdout. Others read an empty stdin from now on, and their stdout is
+    stderr."""
     try:
         os.fstat(2)
     except OSError:  # closed: the next thing opened, the line itself, would be it
@@ -60,19 +59,19 @@ async def lines(fd: int) -> AsyncIterator[bytes | None]:
 
 
 async def _read(fd: int) -> bytes:
-    """The next bytes; none at the end."""
+    """The next bytes; empty at the end."""
     while True:
         await _readable(fd)
         try:
             return os.read(fd, _READ)
         except BlockingIOError:
             continue
-        except OSError:  # a terminal or a socket whose other side is gone
+        except OSError:  # the other side of a terminal or socket has closed
             return b""
 
 
 async def _readable(fd: int) -> None:
-    """Wait for it; a regular file need not be waited for, and cannot be."""
+    """Wait for input; regular files are always readable."""
     loop = asyncio.get_running_loop()
     ready = asyncio.Event()
     try:
@@ -87,7 +86,7 @@ async def _readable(fd: int) -> None:
 
 
 def encode(value: Any) -> bytes:
-    """JSON, also of text that is not valid Unicode."""
+    """JSON, also of invalid Unicode."""
     try:
         return msgspec.json.encode(value)
     except UnicodeEncodeError:
@@ -101,7 +100,7 @@ def encoded(method: str, params: Any) -> bytes:
 
 
 class _Chunk(Line):
-    """A piece of streamed text that may still grow, until its turn has come."""
+    """Streamed text that may grow until it is written."""
 
     def __init__(self, text: str, made: Callable[[str], bytes]) -> None:
         super().__init__()
@@ -121,7 +120,7 @@ class _Chunk(Line):
 
 
 class _Latest(Line):
-    """Something that a newer one replaces while it waits."""
+    """A message that a newer one may replace while it waits."""
 
     def __init__(self, data: bytes, forget: Callable[[], object]) -> None:
         super().__init__(data)
@@ -133,7 +132,7 @@ class _Latest(Line):
 
 
 class EditorOutbox(Outbox):
-    """What waits for the editor. A message comes after all that was said in its session before."""
+    """Messages for the editor; those of a session stay in order."""
 
     def __init__(self, fd: int, lost: Callable[[OSError], None]) -> None:
         super().__init__(fd, lost)
@@ -145,7 +144,7 @@ class EditorOutbox(Outbox):
         self.enqueue(Line(data))
 
     def put_text(self, session: str, key: object, text: str, made: Callable[[str], bytes]) -> None:
-        """Text that streams: joins what waits under the same `key`, if nothing came in between."""
+        """Streamed text: joined to waiting text with the same `key`, if nothing came in between."""
         if self.gone:
             return
         last_key, last = self._chunks.get(session, (None, None))
@@ -159,7 +158,7 @@ class EditorOutbox(Outbox):
             self.enqueue(chunk)
 
     def put_latest(self, session: str, key: str, data: bytes) -> None:
-        """A state: where an older one under the same `key` still waits, this takes its place."""
+        """A state: replaces a waiting one with the same `key`."""
         if self.gone:
             return
         older = self._latest.get((session, key))
@@ -188,8 +187,8 @@ class Editor(Peer):
         self.outbox.put(encode(message), session)
 
     def repaired(self, line: bytes) -> bytes | None:
-        r"""The message with half characters (`\ud83d` alone, from editors that cut text by UTF-16) spelt out:
-        it is JSON, and whoever sent it waits for an answer. None where it is wrong in another way."""
+        """The message with lone surrogates (from editors that cut text by UTF-16) replaced, so that it can be
+        answered; None if it is invalid otherwise."""
         if b"\\u" not in line:
             return None
         import json
@@ -208,7 +207,7 @@ class Editor(Peer):
         self.tell("$/cancel_request", {"requestId": number}, session)
 
     async def hear(self, fd: int) -> None:
-        """Take in what comes, to its end, as fast as our answers are read."""
+        """Read input to its end, as fast as answers are read."""
         async for line in lines(fd):
             if line is None:
                 self.refuse(None, INVALID_REQUEST, f"the message is longer than {LONGEST_LINE >> 20} MiB")
@@ -218,7 +217,7 @@ class Editor(Peer):
 
 
 def log(text: str) -> None:
-    """For whoever reads the editor's log. Where nobody does it is dropped: all sessions would wait for it."""
+    """Write to the editor's log; dropped if nobody reads it, since all sessions would wait."""
     line = f"coder acp: {text[:_LONGEST_LOG]}\n".encode("ascii", "backslashreplace")
     with contextlib.suppress(OSError):
         if select.select([], [_STDERR], [], 0)[1]:
@@ -231,12 +230,12 @@ def log_loss(error: OSError) -> None:
 
 
 class Server(Protocol):
-    """What is served on the line."""
+    """A protocol's server."""
 
     peer: Editor
 
     async def close(self) -> None:
-        """End what runs, once nothing more comes in."""
+        """End what runs, after the last input."""
 
 
 async def serve_on_stdio(server_on: Callable[[EditorOutbox], Server]) -> int:

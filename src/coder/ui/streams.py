@@ -1,8 +1,8 @@
 """Prepares the standard streams, and prints to them.
 
-Closed ones are opened on /dev/null (else the record's file could get stdout's descriptor and receive
-output), text is UTF-8 in any locale, and errors while writing to stderr are ignored. Commands print by `show`
-and `show_json` alone: what they say may quote files, models and other people's records.
+Closed streams are opened on /dev/null (a record's file could get their descriptor), text is UTF-8 in any
+locale, and errors while writing to stderr are ignored. Commands print only by `show` and `show_json`, which
+escape.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _writer(number: int) -> io.TextIOWrapper:
 
 
 class _IgnoringErrors(io.TextIOWrapper):
-    """Ignores errors while writing progress: stderr may be closed."""
+    """Ignores write errors: stderr may be closed."""
 
     def write(self, text: str, /) -> int:
         with contextlib.suppress(OSError):

@@ -123,7 +123,7 @@ class AcpServer:
         self._loading = asyncio.create_task(load())
 
     def _auth_methods(self) -> list[dict[str, Any]]:
-        """Empty if a provider is configured; else a method whose description says what to set."""
+        """Empty if a provider is configured; else a method that describes what to set."""
         if any(self._chosen.environ.get(name) for name in _PROVIDER_VARIABLES):
             return []  # reading the settings would double the time of this answer
         problem = self._provider_problem()
@@ -199,7 +199,7 @@ class AcpServer:
                     await self._outbox.room()
                     if not result % _BATCH:
                         await asyncio.sleep(0)
-            except BaseException:  # cancelled, or unreadable: nobody would read its events
+            except BaseException:  # cancelled, or unreadable
                 self._sessions.pop(session.id, None)
                 await session.close()
                 raise
@@ -255,7 +255,7 @@ class AcpServer:
     def _directory(self, cwd: str) -> Path:
         if not os.path.isabs(cwd) or "\0" in cwd:  # noqa: PTH117 - text of the client's
             raise RpcError(INVALID_PARAMS, self._texts.say("acp.relative", directory=cwd))
-        if not os.path.isdir(cwd):  # noqa: PTH112 - a directory we may not look into is none; pathlib would raise
+        if not os.path.isdir(cwd):  # noqa: PTH112 - False for an unreadable directory; pathlib would raise
             raise RpcError(INVALID_PARAMS, self._texts.say("config.no_folder", directory=cwd))
         self._directories.setdefault(os.path.realpath(cwd), cwd)
         return Path(cwd)

@@ -226,7 +226,7 @@ class EditorSession:
         if busy:
             return
         try:
-            await asyncio.shield(item.done)  # the queue goes on by it, also where nobody waits any more
+            await asyncio.shield(item.done)  # the queue needs its end, even if the client has cancelled
         except asyncio.CancelledError:
             if self._inputs and self._inputs[0] is item:
                 self.engine.submit(Cancel())
@@ -351,7 +351,7 @@ class EditorSession:
 
 
 def _retrieve_exception(future: asyncio.Future[dict[str, Any]]) -> None:
-    """Retrieve the exception, so that asyncio does not log it: nobody awaits the change of an option."""
+    """Keep asyncio from logging an exception that nobody awaits."""
     if not future.cancelled():
         future.exception()
 
@@ -366,7 +366,7 @@ _LONGEST_REASON = 2_000
 async def ask_permission(
     peer: Editor, session_id: str, event: ApprovalRequested, call: Update, texts: Catalog
 ) -> ApprovalReply | None:
-    """The person's answer; None where the turn is to be cancelled. Raises what the peer raises."""
+    """The person's answer; None to cancel the turn. Raises what the peer raises."""
     review = Review(str(event.subject)) if peer.has_forms and _by_hunk(event) else None
     if review is not None and not 1 < len(review.hunks) <= _MOST_HUNKS:
         review = None
@@ -404,7 +404,7 @@ def _options(event: ApprovalRequested, texts: Catalog, *, by_hunk: bool) -> list
 async def _chosen(
     peer: Editor, session_id: str, event: ApprovalRequested, call_id: str, review: Review, texts: Catalog
 ) -> ApprovalReply | None:
-    """What the form says. A form that is declined is a refusal of the whole."""
+    """The answer of the form. Declining it refuses the whole change."""
     named = [{"const": str(n), "title": _title(hunk)} for n, hunk in enumerate(review.hunks, 1)]
     every = [one["const"] for one in named]
     hunks = {"type": "array", "title": texts.say("acp.form.hunks"), "items": {"anyOf": named}}

@@ -32,7 +32,7 @@ class Hunk(msgspec.Struct):
 
 
 def hunks(diff: str) -> list[Hunk]:
-    """The hunks of all files; none for text that is no diff, or truncated."""
+    """The hunks of all files; none if the text is truncated or not a diff."""
     lines = diff.split("\n")
     found: list[Hunk] = []
     before = after = ""
@@ -138,7 +138,7 @@ def text_block(text: str) -> Update:
 
 
 def image_block(data: str) -> Update | None:
-    """None for what is no image: a record may have been made by somebody else, and a client shows it."""
+    """None if it is not an image: foreign records are not trusted."""
     try:
         media_type = media_type_of(b64decode(data[:32], validate=True))
     except ValueError:

@@ -91,7 +91,7 @@ class _Block(_Params, frozen=True, tag_field="type"):
 
 
 class TextBlock(_Block, frozen=True, tag="text"):
-    """What the person typed."""
+    """Typed text."""
 
     text: str
 

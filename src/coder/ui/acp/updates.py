@@ -225,7 +225,7 @@ class Updates:
             self._images[image.image_id] = block
 
     def images(self, ids: Sequence[str]) -> list[Update]:
-        """The content blocks of those that this client was told of."""
+        """The content blocks of images that this client has received."""
         return [self._images[image_id] for image_id in ids if image_id in self._images]
 
     def call(self, call_id: str, tool: str) -> _Call:
@@ -352,7 +352,7 @@ class Updates:
     def permission(self, event: ApprovalRequested) -> Update:
         """The `toolCall` of a permission request: the complete subject and every reason."""
         subject = question = self.texts.of(event.subject)
-        if not event.call_id:  # about the turn, or about what was changed already
+        if not event.call_id:  # about the turn, or about applied changes
             if event.subject_kind == "diff":
                 question = " ".join(map(self.texts.of, event.reasons[-1:]))
             call = _Call(f"ask.{event.approval_id}", "")
@@ -394,7 +394,7 @@ def _path_of(args: Any) -> str:
 
 
 class RecordReplay:
-    """Takes the events of a record in order."""
+    """Replays a record as updates, for a client that loads a session."""
 
     def __init__(self, updates: Updates) -> None:
         self._to = updates

@@ -22,10 +22,10 @@ from coder.ui.browser.records import Kept, image_of, keep_image, named_images
 _EVIDENCE_MARKS = {"passed": "✓", "failed": "✗", "unchecked": "–"}
 CUT = 20_000  # characters of a text that are shown at once
 _FOLDED_LINES = 24  # an output with more is folded
-_MAIN = ("command", "pattern", "path", "url", "name", "objective", "action")  # what says most of a call
+_MAIN = ("command", "pattern", "path", "url", "name", "objective", "action")  # the most telling arguments
 
 
-# Words of records that are said in the person's language; others are shown as they are.
+# Words of records that have a translation; others are shown as they are.
 _WORDS = (
     "always", "auto", "cancelled", "ended", "error", "failed", "gave_up", "max_steps", "no", "ok", "passed",
     "prompt_limit", "skipped", "yes",
@@ -33,9 +33,9 @@ _WORDS = (
 
 
 class Renderer:
-    """Takes events in order. `cut`: the longest text shown whole; 0 for all of it. `images`: those before the
-    first event. `root`: the session's directory, to which paths are relative. `image_at`: for a page that
-    cannot ask for an image, the event at a place."""
+    """Renders events in order. `cut`: the longest text shown whole; 0 for no limit. `images`: those before
+    the first event. `root`: the session's directory. `image_at`: reads an event, for pages that embed
+    images."""
 
     def __init__(
         self,
@@ -54,10 +54,10 @@ class Renderer:
         self._image_at = image_at
         self._inlined: set[str] = set()
         self._calls: dict[str, str] = {}  # of a step, by id
-        self._answered = False  # one of them has its result
+        self._answered = False  # one of them has a result
 
     def html(self, event: HistoryEvent, at: int = 0, *, rewound: bool = False) -> str:
-        """Empty for bookkeeping. `at`: the event's place in its record, to ask for the whole of it."""
+        """Empty for bookkeeping. `at`: the event's offset in its record, to request its full text."""
         if event.for_model_alone or keep_image(self._images, event, at):
             return ""
         found = self._content(event, rewound=rewound)
@@ -70,14 +70,14 @@ class Renderer:
         return tag("article", body, class_=kind + (" rewound" if rewound else ""), **own, **place)
 
     def before(self, event: HistoryEvent) -> None:
-        """Takes an event that comes before the first one shown: results are told by their calls."""
+        """Take an event above the first shown one: results name their calls."""
         if isinstance(event.entry, entries.Action):
             self._call(event.entry)
         elif isinstance(event.entry, entries.Observation):
             self._answered = True
 
     def shown_images(self, event: HistoryEvent) -> list[str]:
-        """The ids of the event's images that the record had before."""
+        """The ids of the event's images that are known."""
         return [name for name in dict.fromkeys(named_images(event)) if name in self._images]
 
     def _content(self, event: HistoryEvent, *, rewound: bool = False) -> tuple[str, str] | None:
@@ -125,7 +125,7 @@ class Renderer:
         return ("sub " + inner[0], label + inner[1]) if inner else None
 
     def _note(self, reason: str, text: str) -> tuple[str, str]:
-        if reason == "person":  # said while the turn ran
+        if reason == "person":  # typed during the turn
             return "steered", tag("div", self._text(text), class_="said")
         return "note", self._details(self.say("viewer.note", reason=reason), text)
 
@@ -133,7 +133,7 @@ class Renderer:
         return " " + tag("span", text_of(self.say("viewer.page.rewound")), class_="badge gone")
 
     def _image(self, kept: Kept) -> str:
-        """Its caption alone where a browser should not draw it, or has drawn it above."""
+        """Only its caption if a browser should not draw it, or has drawn it above."""
         told = image_line(kept, self._texts)
         caption = tag("figcaption", text_of(told))
         if not kept.drawn:
@@ -149,11 +149,11 @@ class Renderer:
         return tag("figure", tag("img", alt=told, src=source), caption)
 
     def line(self, event: HistoryEvent) -> str:
-        """The event in one line of plain text, for those that need no more; empty for bookkeeping."""
+        """The event as one line of plain text; empty for bookkeeping, and for events that need more."""
         match event.entry:
             case entries.TurnEnd() as entry:
                 return " · ".join(filter(None, [*self._figures(entry), self._evidence(entry)[1]]))
-            case entries.Verify(command="", refused=refused):  # the turn's evidence says what was not checked
+            case entries.Verify(command="", refused=refused):  # the turn's evidence has what was not checked
                 return self.say("viewer.check_refused", commands=", ".join(refused)) if refused else ""
             case entries.Verify(command=command, state=state):
                 return self.say("viewer.check", command=command, state=self._word(state))
@@ -184,7 +184,7 @@ class Renderer:
         return ""
 
     def approval(self, entry: entries.Approval) -> list[str]:
-        """What was asked or answered, and below it the reasons: one for each hunk that was not taken."""
+        """The question or answer, then the reasons: one for each rejected hunk."""
         subject = _asked_about(entry.subject)
         if not entry.answer:
             return [self.say("viewer.asked", tool=entry.tool, subject=subject)]
@@ -224,7 +224,7 @@ class Renderer:
     def _result(self, event: HistoryEvent, entry: entries.Observation) -> tuple[str, str]:
         kind = "result" if entry.ok else "result denied" if entry.denied else "result failed"
         call = self._calls.get(entry.call_id, entry.tool)
-        alone = list(self._calls) == [entry.call_id]  # then it is clear whose result this is
+        alone = list(self._calls) == [entry.call_id]  # the result needs no label
         self._answered = True
         if entry.todos is not None:
             return kind, _todos(entry.todos)
@@ -304,7 +304,7 @@ def image_line(kept: Kept, texts: Catalog) -> str:
 
 
 def _when(ts: str) -> str:
-    """The person's own time, as in lists of sessions."""
+    """Local time, as in lists of sessions."""
     seconds = seconds_of(ts)
     return local_time(seconds, seconds=True) if seconds else ts
 
@@ -323,7 +323,7 @@ def _todos(todos: list[dict[str, Any]]) -> str:
 
 
 def _markdown(text: str) -> str:
-    """Links and images stay as they are written: a page about a session leads nowhere and loads nothing."""
+    """Links and images stay text: the page loads nothing."""
     from markdown_it import MarkdownIt
 
     reader = MarkdownIt("commonmark", {"html": False}).enable("table")
@@ -346,7 +346,7 @@ def undo_line(entry: entries.Undo, say: Callable[..., str], root: str) -> str:
 
 
 def _asked_about(subject: str) -> str:
-    """In short, as the call has the whole: a command's first line, the files of a diff."""
+    """Shortened, as the call has all of it: a command's first line, the files of a diff."""
     if not subject.startswith("--- "):
         first, *more = subject.strip().split("\n", 1)
         return shortened(first, 120) if not more else f"{shortened(first, 118)} …"

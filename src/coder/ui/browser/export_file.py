@@ -32,8 +32,8 @@ _WORDS = ("filter", "replay", "theme")  # of the script
 
 
 def html_file(path: Path, session_id: str, title: str, texts: Catalog) -> Iterator[str]:
-    """The page in pieces. Its policy allows its own style sheet and script, by their hashes, and nothing
-    else, should a text ever escape the escaping. Raises OSError."""
+    """The page in pieces. Its policy allows only its own style sheet and script, by their hashes. Raises
+    OSError."""
     style, script = (_page_file(name) for name in ("style.css", "file.js"))
     policy = (
         f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; img-src data:; "
@@ -96,7 +96,7 @@ def _contents(outline: Outline, texts: Catalog) -> str:
 
 
 def markdown_file(path: Path, session_id: str, title: str, texts: Catalog) -> Iterator[str]:
-    """Answers as the model wrote them; everything else quoted or fenced. Raises OSError."""
+    """Answers as the model wrote them; the rest quoted or fenced. Raises OSError."""
     yield f"# {_line(title or session_id)}\n\n"
     render = Renderer(texts, root=directory_of(path))
     images: dict[str, Kept] = {}
@@ -154,7 +154,7 @@ def _todo(todo: Any) -> str:
 
 
 def _fenced(text: str, language: str = "") -> str:
-    """With a fence longer than any in the text."""
+    """In a fence longer than any in the text."""
     text = plain(text).rstrip("\n")
     fence = "```"
     while fence in text:
@@ -163,10 +163,8 @@ def _fenced(text: str, language: str = "") -> str:
 
 
 def _answer(text: str) -> str:
-    """Inert, with its code blocks as they are: nothing in them is markup. Where they are is read without
-    HTML, as there is none in what comes of it. Where readers differ, it is no code: in quotes; or it is
-    fenced: what is code by its indentation may be the rest of a paragraph or footnote to others. A fence that
-    is left open ends here, else it would turn inside out whatever follows."""
+    """Makes an answer inert but for its code blocks. Only fences outside quotes count as code, since readers
+    differ on the rest; an open fence is closed, else it would invert everything below."""
     from markdown_it import MarkdownIt
 
     tokens = MarkdownIt("commonmark", {"html": False}).parse(f"{text}\n\nend")
@@ -185,7 +183,7 @@ def _answer(text: str) -> str:
 
 
 def _inert(text: str) -> str:
-    """Raw HTML and images are the two things in Markdown that a reader's viewer may load or run."""
+    """Without raw HTML and images, which a reader's viewer may load or run."""
     return re.sub("<(?=[A-Za-z/!?])", "&lt;", text).replace("![", "\\!\\[")
 
 

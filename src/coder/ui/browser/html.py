@@ -27,8 +27,8 @@ def text_of(text: str) -> str:
 
 
 def tag(name: str, *children: str, **attributes: str | int | bool) -> str:
-    """An element. `children` are HTML already; attributes are escaped. `class_` and `data_x` for `class` and
-    `data-x`; True for one without a value, False for none."""
+    """An element. `children` are HTML, attributes are escaped: `class_` is `class`, `data_x` is `data-x`,
+    True has no value, False omits it."""
     parts = [name]
     for key, value in attributes.items():
         written = key.rstrip("_").replace("_", "-")
@@ -86,7 +86,7 @@ def _rows(lines: list[str]) -> Iterator[str]:
 
 
 def _block(lines: list[str], at: int, sign: str, left: int) -> list[str]:
-    """Lines with the sign: as many as the hunk has left, or all where its head is wrong."""
+    """Lines with the sign, up to the end of the hunk; all of them if its head is wrong."""
     end = at
     while end < len(lines) and lines[end].startswith(sign):
         end += 1
@@ -94,7 +94,7 @@ def _block(lines: list[str], at: int, sign: str, left: int) -> list[str]:
 
 
 def _marked(removed: list[str], added: list[str]) -> tuple[list[str], list[str]]:
-    """Where as many lines came as went, each is compared with its counterpart."""
+    """Equally many removed and added lines are compared pairwise."""
     if len(removed) != len(added):
         return [text_of(line) for line in removed], [text_of(line) for line in added]
     pairs = [_compared(before, after) for before, after in zip(removed, added, strict=True)]
@@ -102,7 +102,7 @@ def _marked(removed: list[str], added: list[str]) -> tuple[list[str], list[str]]
 
 
 def _compared(before: str, after: str) -> tuple[str, str]:
-    """With the common beginning and end left plain, and the middle marked."""
+    """The common beginning and end left plain, the middle marked."""
     if max(len(before), len(after)) > _LONGEST:
         return text_of(before), text_of(after)
     shortest = min(len(before), len(after))
@@ -132,7 +132,7 @@ _WIDTH, _HEIGHT, _WIDEST, _MOST_POINTS = 600, 90, 30, 120
 
 
 class Bar(NamedTuple):
-    """A turn: tokens sent, of these from the provider's cache, tokens received, and cost in USD."""
+    """A turn: prompt tokens, cached ones of these, completion tokens, and cost in USD."""
 
     turn: int
     prompt: int
@@ -149,7 +149,7 @@ def summary(bars: Sequence[Bar], texts: Catalog) -> str:
 
 
 def plot(all_bars: Sequence[Bar], texts: Catalog) -> str:
-    """Bars of tokens (cached, new, received), and cost as a line where it is known."""
+    """Bars of tokens (cached, new, received), and cost as a line if known."""
     say = texts.say
     bars = _joined(all_bars)
     highest = max((bar.prompt + bar.completion for bar in bars), default=0)
@@ -192,7 +192,7 @@ def plot(all_bars: Sequence[Bar], texts: Catalog) -> str:
 
 
 def _joined(bars: Sequence[Bar]) -> list[Bar]:
-    """At most `_MOST` bars: neighbouring turns are added up, under the number of the first."""
+    """At most `_MOST_POINTS` bars: neighbouring turns are added up, under the number of the first."""
     step = -(-len(bars) // _MOST_POINTS) if bars else 1
     groups = (bars[at : at + step] for at in range(0, len(bars), step))
     return [

@@ -1,4 +1,4 @@
-"""What the page asks the server for: lists, outlines and pages of events, as HTML and figures."""
+"""The page's questions to the server: lists, outlines and pages of events, as HTML and figures."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from coder.ui.browser.records import (
 _LISTED = 200
 _KEPT_OUTLINES = 8
 _LOOKED_BACK = 1 << 15  # bytes before a page that may have the calls of its first results
-_POLL = 0.2  # seconds between looks at a record that is followed
+_POLL = 0.2  # seconds between checks of a followed record
 _LIVE = 600  # seconds after which a session that was not closed counts as killed
 _FOLLOW = 20.0  # seconds until the page asks again
 
@@ -43,7 +43,7 @@ class NotFound(Exception):
 
 
 class Answers:
-    """`projects`: whose sessions can be seen. The first is the directory that `coder view` was started in."""
+    """`projects`: whose sessions can be seen, starting with that of the current directory."""
 
     def __init__(self, home: Path, projects: Sequence[Project], texts: Catalog) -> None:
         self._home = home
@@ -79,11 +79,11 @@ class Answers:
         return found
 
     def key_of(self, session_id: str) -> str:
-        """How the page names a session of the first project."""
+        """The page's name for a session of the first project."""
         return f"0/{session_id}"
 
     def _path(self, key: str) -> Path:
-        """A record's file. The id is one of the store's, which takes no name with a slash in it."""
+        """A record's file. `exists` rejects ids with a slash."""
         number, _, session_id = key.partition("/")
         if not number.isdecimal() or int(number) >= len(self._stores):
             raise NotFound
@@ -166,7 +166,7 @@ class Answers:
         return {"html": Renderer(self._texts, 0, self._images(path, [(start, event)])).html(event, start)}
 
     def _images(self, path: Path, events: Iterable[tuple[int, HistoryEvent]]) -> dict[str, Kept]:
-        """Those that the events name and have not among them: each may come long before."""
+        """Images that the events name and do not contain: they may come long before."""
         own: dict[str, Kept] = {}
         for at, event in events:
             if not keep_image(own, event, at) and any(name not in own for name in named_images(event)):
@@ -174,8 +174,8 @@ class Answers:
         return {}
 
     def _follow(self, path: Path, start: int) -> dict[str, Any]:
-        """Wait until the record is longer than `start`. Where it is shorter it is another one, to be
-        read from its beginning."""
+        """Wait until the record is longer than `start`. If it is shorter it was replaced, and is read
+        anew."""
         until = time.monotonic() + _FOLLOW
         while time.monotonic() < until:
             if (size := _size(path)) < start:

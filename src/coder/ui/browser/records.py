@@ -1,4 +1,4 @@
-"""Reads a record in pages, and its outline: what a page shows of a record of any size without the whole."""
+"""Reads a record in pages, and its outline, so that a page can show a record of any size."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _DRAWN = ("image/png", "image/jpeg", "image/gif", "image/webp")  # neither scrip
 
 
 class Kept(NamedTuple):
-    """An image's entry and its place in the record, where its content stays. `drawn`: a browser may."""
+    """An image's entry and its offset in the record. `drawn`: a browser may draw it."""
 
     entry: entries.Image
     at: int
@@ -31,13 +31,13 @@ class Kept(NamedTuple):
 
 
 def named_images(event: HistoryEvent) -> list[str]:
-    """The ids of the images that an input or a result has."""
+    """The ids of the images of an input or a result."""
     entry = event.inner.entry
     return entry.images if isinstance(entry, (entries.TurnStart, entries.Observation)) else []
 
 
 def keep_image(images: dict[str, Kept], event: HistoryEvent, at: int) -> bool:
-    """Whether the event is an image; it is kept by its id then."""
+    """Whether the event is an image; it is then kept by its id."""
     entry = event.inner.entry
     if not isinstance(entry, entries.Image):
         return False
@@ -46,8 +46,8 @@ def keep_image(images: dict[str, Kept], event: HistoryEvent, at: int) -> bool:
 
 
 def image_of(event: HistoryEvent) -> tuple[str, bytes] | None:
-    """Type and content, by what the content is and not by what the record says; None where a browser should
-    not draw it: no image, or larger than coder records any."""
+    """Its type, detected from the content, and data; None if a browser should not draw it (no image, or too
+    large)."""
     if not isinstance(event.inner.entry, entries.Image) or len(event.content) > MAX_BYTES * 4 // 3 + 4:
         return None
     try:
@@ -67,7 +67,7 @@ _MARK_EVERY = 50  # events between places that a page can begin at
 
 
 class Page(msgspec.Struct, frozen=True):
-    """Events with their places. `next` is where the following page begins."""
+    """Events with their offsets. `next`: where the following page begins."""
 
     events: list[tuple[int, HistoryEvent]]
     next: int
@@ -79,7 +79,7 @@ def opened_record(path: Path) -> BinaryIO:
 
 
 def read_page(path: Path, start: int, events: int = PAGE_EVENTS, size: int = PAGE_BYTES) -> Page:
-    """From a place that an earlier page or the outline named; in the middle of a line, from the next one."""
+    """From an offset named by an earlier page or the outline; within a line, from the next one."""
     found: list[tuple[int, HistoryEvent]] = []
     with opened_record(path) as file:
         at = _line_start(file, start)
@@ -104,7 +104,7 @@ def read_event(path: Path, start: int) -> HistoryEvent | None:
 
 
 def directory_of(path: Path) -> str:
-    """Where the session ran; empty where its record does not say. Raises OSError."""
+    """The session's directory; empty if the record does not have it. Raises OSError."""
     first = read_event(path, 0)
     return first.entry.cwd if first and isinstance(first.entry, entries.SessionStart) else ""
 
@@ -129,7 +129,7 @@ def _events(file: BinaryIO, at: int) -> Iterator[tuple[int, HistoryEvent | None,
 
 
 class TurnRow(msgspec.Struct):
-    """A turn in the outline. `event`: how many events come before it."""
+    """A turn in the outline. `event`: the number of events before it."""
 
     turn: int
     at: int
@@ -148,7 +148,7 @@ class TurnRow(msgspec.Struct):
 
 
 class Outline:
-    """What a record is about; reads on from where it stopped as the record grows."""
+    """Turns, changed files and images of a record; continues reading as it grows."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -163,11 +163,11 @@ class Outline:
         self.marks: list[tuple[int, int]] = []  # events before, place
         self.images: dict[str, Kept] = {}
         self.rewinds = Rewinds()
-        self.closed = False  # the last event says that the process left the session
+        self.closed = False  # the last event ends the session
 
     @property
     def rewound(self) -> list[tuple[int, int, int | None]]:
-        """For the page's script, which knows what of it has happened by a step of the replay."""
+        """For the page's script, which replays rewinds step by step."""
         return [(one.start, one.end, one.back) for one in self.rewinds.all]
 
     def read_on(self) -> None:

@@ -44,14 +44,14 @@ _MOST_CONNECTIONS = 128
 
 
 class ViewServer(ThreadingHTTPServer):
-    """Answers until `shutdown`. Its threads end with the process; of too many connections the oldest is
-    ended, so that those who never finish their requests (slowloris) keep nobody out."""
+    """Serves until `shutdown`. Above the limit the oldest connection is closed, so that slow clients
+    (slowloris) cannot block others."""
 
     daemon_threads = True
     address_family = 2  # AF_INET
 
     def __init__(self, answers: Answers, texts: Catalog, port: int = 0) -> None:
-        """Raises OSError where the port is taken."""
+        """Raises OSError if the port is taken."""
         self.answers = answers
         self.texts = texts
         self.token = secrets.token_urlsafe(32)
@@ -101,7 +101,7 @@ class ViewServer(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A browser that goes away in the middle is no error of ours."""
+        """Ignore browsers that disconnect."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -129,7 +129,7 @@ class _Handler(BaseHTTPRequestHandler):
             status, kind, body = self._respond(url.path, query)
         except (NotFound, OSError, ValueError):
             status, kind, body = HTTPStatus.NOT_FOUND, "text/plain", b"not found"
-        except Exception:  # a record may hold anything: the page says that it failed, and goes on
+        except Exception:  # a record may contain anything
             status, kind, body = HTTPStatus.INTERNAL_SERVER_ERROR, "text/plain", b"failed"
         with contextlib.suppress(OSError):
             self.send_response(status)
@@ -150,7 +150,7 @@ class _Handler(BaseHTTPRequestHandler):
         if not path.startswith("/api/"):
             raise NotFound
         if self.command == "POST" and path == "/api/token":
-            # Of our user alone: another who sees the browser's command line may be faster than the browser.
+            # Only for our user: another may read the code from the browser's command line.
             ours = is_own_socket(self.client_address[1], self.server.port)
             token = self.server.redeem(self.headers.get("X-Coder-Code", "")) if ours else ""
             return (HTTPStatus.OK, "text/plain", token.encode()) if token else refused

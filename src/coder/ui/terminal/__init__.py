@@ -1,4 +1,4 @@
-"""What a person sees and types. Reads the engine's events, sends its ops, and has no other way in."""
+"""The interactive terminal: shows the engine's events and sends its ops."""
 
 from __future__ import annotations
 

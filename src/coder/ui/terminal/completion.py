@@ -1,4 +1,4 @@
-"""Makes the REPL's editor, with what its menus complete, and its live region."""
+"""The editor with its completion sources."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST = 500  # names kept of a server's list
 
 
 class ModelNames:
-    """The configured names at once; those of the server once it has answered."""
+    """The configured names at once; the server's once it has answered."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ def _completions(
     model: Callable[[], str],
     changed: Callable[[], None],
 ) -> dict[str, Arguments]:
-    """Of arguments, by command name."""
+    """Argument completion by command name."""
     view = engine.view
     models = ModelNames(
         view.configured_models,

@@ -146,7 +146,7 @@ class InputDispatcher:
         return found
 
     def steered(self, event: Steered) -> None:
-        """A message that the model has not heard is sent like any other."""
+        """Send a message that the model did not read like any other."""
         state = self._state
         if event.text in state.steered:
             state.steered.remove(event.text)

@@ -118,7 +118,7 @@ class LineRepl:
             self.renderer.handle(event)
 
     async def _answer(self, event: ApprovalRequested) -> None:
-        """Text typed before the question appeared is not its answer: it is kept as the next input."""
+        """Text typed before the question appeared does not answer it: it is kept as the next input."""
         ahead = self._typed_ahead()
         try:
             reply = await ask_approval(event, self.settings.texts, self._read_line, self.renderer.paragraph)
@@ -142,8 +142,8 @@ class LineRepl:
             prompt = "… "
 
     async def _read_line(self, prompt: str) -> str | None:
-        """A line without its newline, or None at end of input. Waits on the event loop instead of a thread:
-        a blocking read could not be cancelled."""
+        """A line without its newline; None at end of input. Waits on the event loop, as a blocking read
+        cannot be cancelled."""
         if self.hung_up:
             return None
         try:

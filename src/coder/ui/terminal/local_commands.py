@@ -18,14 +18,14 @@ from coder.ui.terminal.statusline import clipboard
 
 # Columns that /help needs for a description column; in a narrower terminal it is not aligned.
 _ROOM_FOR_HELP = 24
-_WIDEST_USAGE = 28  # columns before it; what is longer has a row of its own
+_WIDEST_USAGE = 28  # columns before the description; longer usages have their own row
 _BARE_WORDS = {"help": "/help", "exit": "/exit", "quit": "/quit", ":q": "/quit"}
 _EVERYDAY = ("undo", "diff", "rewind", "model", "mode", "resume", "new", "exit")  # first in /help
 LOCAL = {"vim": "", "theme": "[dark|light|none]", "copy": ""}
 
 
 class Terminal(Protocol):
-    """What the local commands act on."""
+    """The terminal as local commands use it."""
 
     @property
     def theme(self) -> Theme: ...
@@ -39,14 +39,13 @@ class Terminal(Protocol):
 
 
 def resolve_command(text: str) -> str:
-    """The command that a line means which lacks the slash (`exit`, as in a shell) or has a blank after it;
-    other lines as they are."""
+    """Add a missing slash (`exit`, as in a shell) or drop a blank after it; other text is unchanged."""
     line = text.strip()
     return f"/{line[1:].lstrip()}" if line.startswith("/ ") else _BARE_WORDS.get(line.lower(), text)
 
 
 def run_local(text: str, terminal: Terminal, texts: Catalog) -> str | None:
-    """The command's reply; None if the text is no local command."""
+    """The command's reply; None if the text is not a local command."""
     name, _, argument = text.strip().removeprefix("/").partition(" ")
     run = _COMMANDS.get(name) if text.strip().startswith("/") else None
     if run is None and text.strip().startswith("/help "):
@@ -91,8 +90,7 @@ def _every_command() -> list[tuple[str, str]]:
 
 
 def with_local_help(event: CommandDone, texts: Catalog, columns: int) -> CommandDone:
-    """The engine's `/help` with the local commands added, laid out for this width. The engine's text on keys
-    follows after a blank line."""
+    """The engine's `/help` with local commands added, laid out for this width, then the key help."""
     usages = {name: f"/{name} {hint}".rstrip() for name, hint in _every_command()}
     width = min(max(map(len, usages.values())), _WIDEST_USAGE)
     everyday = [name for name in _EVERYDAY if name in usages]
@@ -148,7 +146,7 @@ def argument_menus(
     sessions: Callable[[], Sequence[tuple[str, str]]],
     allowed: Callable[[], Sequence[str]] = tuple,
 ) -> dict[str, Arguments]:
-    """Argument completion, by command name. `allowed`: commands whose `always` can be revoked."""
+    """Argument completion by command name. `allowed`: commands with a revocable `always`."""
 
     def among(names: Callable[[], Sequence[str]]) -> Arguments:
         return lambda _query: [MenuItem(label=name, insert=name) for name in names()]

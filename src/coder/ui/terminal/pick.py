@@ -1,6 +1,6 @@
-"""A list to choose from at the prompt: typing searches it, the arrows move, a preview follows.
+"""A list to choose from: typing searches it, arrows move, a preview follows.
 
-Drawn in the live region, where the menu is otherwise; the draft is stashed meanwhile.
+Drawn in the live region instead of the menu; the draft is stashed meanwhile.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LEAST_LABEL = 12  # columns
 
 
 class PickItem(msgspec.Struct, frozen=True):
-    """`before` and `about` are shown dim, beside the label; `found` is a line of what the search found."""
+    """`before` and `about` are dim, beside the label; `found` is a line of the search result."""
 
     key: str
     label: str
@@ -35,24 +35,24 @@ class PickItem(msgspec.Struct, frozen=True):
 
 
 class PickSource(Protocol):
-    """What is chosen from."""
+    """A source of choices."""
 
     @property
     def title(self) -> str:
-        """What is asked, in a line."""
+        """The question, in one line."""
         ...
 
     @property
     def hint(self) -> str:
-        """What the keys do, in a line."""
+        """The key help, in one line."""
         ...
 
     def items(self) -> Sequence[PickItem]:
-        """All of them, best first. May block: called by a thread."""
+        """All items, best first. May block: called by a thread."""
         ...
 
     def search(self, query: str) -> Sequence[PickItem]:
-        """What the query finds beside the items whose label has it. May block: called by a thread."""
+        """Items found by the query beyond those with it in their label. May block: called by a thread."""
         ...
 
     def preview(self, item: PickItem, width: int) -> list[Line]:
@@ -83,8 +83,8 @@ class Picker:
         return self._source is not None
 
     def show(self, source: PickSource, chosen: Callable[[str], None]) -> None:
-        """`chosen` gets the item's key, or an empty one if there is nothing to choose from. The list has the
-        keys from the start: what is typed before its items are there is a search, and chooses nothing."""
+        """`chosen` gets the item's key, or "" if there is nothing to choose from. Until the items are loaded,
+        typed text is a search and Enter chooses nothing."""
         if self.open:
             return
         self._source, self._chosen, self._items, self._previews = source, chosen, [], {}
@@ -144,7 +144,7 @@ class Picker:
         return " ".join(self._editor.buffer.text.split())
 
     def _filter(self, found: Sequence[PickItem]) -> None:
-        """The items whose label has the query, then what the search found."""
+        """The items with the query in their label, then those found by the search."""
         query, before = self._query, self._shown[self._at].key if self._shown else ""
         ranked = [(score(f"{item.label} {item.key}", query) if query else 1, item) for item in self._items]
         own = [item for points, item in sorted(ranked, key=lambda one: -one[0]) if points > 0]
@@ -154,7 +154,7 @@ class Picker:
         self._at = next((at for at, item in enumerate(self._shown) if found and item.key == before), 0)
         self._look()
 
-    # what takes a while
+    # background tasks
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)
@@ -169,7 +169,7 @@ class Picker:
             self._filter(found)
 
     def _look(self) -> None:
-        """Fetch the preview of the selected item, unless it is at hand."""
+        """Fetch the preview of the selected item, unless it is cached."""
         self._draw()
         if self._shown and (self._shown[self._at].key, self._size()[0]) not in self._previews:
             self._start(self._fetch(self._shown[self._at], self._size()[0]))

@@ -221,7 +221,7 @@ class Repl:
             self.inputs.restore_leftover(event, self.modes.fill)
         screen.spin(self.state.busy and self.state.approval is None)
         if isinstance(event, TurnEnded):
-            screen.draw_now()  # what follows (counting tokens) may block the loop
+            screen.draw_now()  # counting tokens may block the loop next
         else:
             screen.draw_soon()
 

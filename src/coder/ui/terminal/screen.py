@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class Screen:
-    """Draws what the other parts have to show. `open` creates the live region, which needs the keys."""
+    """Draws the transcript and the live region. `open` creates the region, which needs the keys."""
 
     def __init__(self, options: Options, settings: Settings, engine: Engine, state: PromptState) -> None:
         self._options, self._engine, self._state = options, engine, state
@@ -127,7 +127,7 @@ class Screen:
 
     def show_hunk(self, hunk: Hunk, number: int, count: int) -> None:
         self.transcript.echo(hunk_lines(hunk, number, count, self._texts, self.columns))
-        self.draw_now()  # no key may answer what is not on the screen yet
+        self.draw_now()  # no key may answer an invisible question
 
     def say_answer(self, line: Line) -> None:
         margin: Line = [("", "  ")]

@@ -51,18 +51,18 @@ class PromptState(msgspec.Struct):
     budget_usd: float | None = None
     phase: Phase = "idle"
     since: float = 0.0  # when the input was sent, plus the time that questions waited
-    asked: float = 0.0  # when the approval was asked for
-    approved_subjects: dict[str, str] = {}  # by call id: what the approval question showed
+    asked: float = 0.0  # when the approval was requested
+    approved_subjects: dict[str, str] = {}  # by call id, as shown in the question
     calls: dict[str, tuple[str, str]] = {}  # by call id: tool and argument
     verifying: str = ""
     approval: ApprovalRequested | None = None
     answering: bool = False  # the question has the keyboard
     queue: list[str] = []
-    steered: list[str] = []  # sent to the model, which has not heard it yet
+    steered: list[str] = []  # sent to the turn, not read by the model yet
     cancelled: bool = False  # the input that has just ended was cancelled
     session_id: str = ""
-    percent: int = 0  # of what the model does before its first token
-    status_key: str = "busy.waiting"  # text key of what the model is doing
+    percent: int = 0  # of the model's preparation
+    status_key: str = "busy.waiting"  # text key of the model's activity
     writing: CallWriting | None = None  # the call that it is writing
     retry_at: float = 0.0  # when a failed request is sent again
     turn_tokens: int = 0  # that the model has written since the input was sent
@@ -83,7 +83,7 @@ def next_mode(mode: str) -> Mode:
 
 
 def mode_named(line: str) -> Mode | None:
-    """The operating mode that a line changes to (`/plan`, `/mode plan`), which need not wait."""
+    """The operating mode that a line selects (`/plan`, `/mode plan`), which need not wait."""
     name = " ".join(line.split()).removeprefix("/").removeprefix("mode ")
     known = line.startswith("/") and name in ("plan", "default", "auto-edit", "yolo")
     return cast("Mode", name) if known else None
@@ -107,7 +107,7 @@ def apply_event(state: PromptState, event: AnyEvent) -> None:
             _update_call(state, event)
         case VerifyChanged(outcome, command):
             state.verifying = safe(command) if outcome == "started" else ""
-            if outcome in ("failed", "gave_up"):  # the model hears of it
+            if outcome in ("failed", "gave_up"):  # it is reported to the model
                 _at_model(state, "busy.waiting")
         case ApprovalRequested():
             state.approval, state.asked = event, time.monotonic()
@@ -165,7 +165,7 @@ def _update_status(
             _at_model(state, "busy.thinking" if isinstance(event, Thought) else "busy.writing")
         case Finished(tokens=tokens):
             state.turn_tokens, state.streamed = state.turn_tokens + tokens, 0.0
-            # After an answer there may be a look at whether it is whole, which is no wait for more of it.
+            # After an answer its completeness is checked; no more of it is awaited.
             _at_model(state, "busy.finishing" if state.status_key == "busy.writing" else "busy.waiting")
         case ChatCompressed():
             _at_model(state, "busy.waiting")
@@ -196,7 +196,7 @@ def _input_done(state: PromptState, event: InputDone | ModeStateChanged) -> None
     if event.op in ("list_custom_modes", "query"):
         return  # they run concurrently with a turn
     if event.op == "set_mode_state":
-        state.approval, state.answering = None, False  # a mode's command may have asked
+        state.approval, state.answering = None, False  # it may have been for a mode's command
         state.phase = "running" if state.sent else "idle"
         return
     state.sent = False
@@ -225,7 +225,7 @@ def _is_beginning(detail: str, subject: str) -> bool:
 def context_line(state: PromptState, texts: Catalog) -> Line:
     say = texts.say
     model = safe(state.mode_model or state.model)
-    line = say("terminal.context", tokens=state.tokens or "…", model=model)  # 0: not told yet
+    line = say("terminal.context", tokens=state.tokens or "…", model=model)  # 0: unknown
     if state.effort:
         line += " · " + say("terminal.effort", effort=state.effort)
     if state.budget_usd is not None:

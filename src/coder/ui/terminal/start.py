@@ -172,12 +172,12 @@ def first_run(options: Options, settings: Settings, renderer: PlainRenderer) -> 
 
 
 def _to_type(renderer: PlainRenderer, command: str) -> None:
-    """On a row of its own, and in one piece to be copied."""
+    """A command on a row of its own, to be copied."""
     renderer.line(f"  {renderer.palette.paint('strong', command)}")
 
 
 def _own_model(options: Options, settings: Settings, renderer: PlainRenderer) -> Options | None:
-    """The options with the model that coder serves itself, which is fetched where that is wanted."""
+    """The options with coder's own model, downloaded if the person agrees."""
     say = settings.texts.say
     fetched = is_fetched(settings.home)
     if fetched:

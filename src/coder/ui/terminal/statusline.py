@@ -1,6 +1,6 @@
-"""The row below the prompt: vim's mode, and the line of the person's own `ui.statusline` command.
+"""The row below the prompt: vim's mode, and the output of the `ui.statusline` command.
 
-The command is run when what it is told has changed, one run at a time, and never waited for.
+The command runs when its input has changed, once at a time, and is never awaited.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class StatusLine:
         self._texts, self._draw = texts, draw
         self.vim_mode: Callable[[], str] = str  # its text key; empty without vim
         self._line: Line = []
-        self._told: dict[str, Any] = {}  # what the newest run was told
+        self._told: dict[str, Any] = {}  # input of the newest run
         self._next: dict[str, Any] = {}
         self._due: asyncio.TimerHandle | None = None
         self._running: asyncio.Task[None] | None = None
@@ -73,7 +73,7 @@ class StatusLine:
             first = done.stdout.strip().partition("\n")[0]
             if done.exit_code == 0:
                 self._line = coloured_lines(first, "dim")[0]
-            elif not (done.timed_out and self._line):  # what it said before is better than that it is slow
+            elif not (done.timed_out and self._line):  # keep the previous line if the command is slow
                 self._line = self._failed(done.exit_code)
         except OSError as error:
             self._line = self._failed(error.strerror or error)
@@ -86,7 +86,7 @@ class StatusLine:
         return [("dim", self._texts.say("terminal.statusline_failed", code=why))]
 
     def _facts(self, event: StateChanged) -> dict[str, Any]:
-        """What the command gets as JSON."""
+        """The command's JSON input."""
         return {
             "session_id": self._view.session_id,
             "cwd": str(self._view.root),
@@ -127,7 +127,7 @@ _KNOW_777 = ("rxvt", "foot")
 
 
 class Notifier:
-    """Keeps the window title, and alerts a person who is away, as far as `ui` allows."""
+    """Keeps the window title, and alerts an absent person, as configured in `ui`."""
 
     def __init__(
         self, ui: UiSection, environ: Mapping[str, str], name: str, send: Callable[[str], None]
@@ -137,7 +137,7 @@ class Notifier:
         self._last_key = time.monotonic()
 
     def key_pressed(self) -> None:
-        """Whoever types needs no bell."""
+        """A typing person needs no bell."""
         self._last_key = time.monotonic()
 
     def opened(self) -> None:

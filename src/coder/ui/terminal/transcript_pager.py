@@ -1,5 +1,5 @@
-"""Looking back: the pager and the whole transcript in it, what a resumed session had, earlier messages and
-sessions to choose from."""
+"""The pager with the whole transcript, a resumed conversation, and earlier messages and sessions to choose
+from."""
 
 from __future__ import annotations
 
@@ -40,9 +40,8 @@ from coder.ui.terminal.render.width import Line, clip
 def pager_command(
     environ: Mapping[str, str], workspace: Path, *, at_end: bool = False, hint: str = ""
 ) -> list[str] | None:
-    """`$PAGER`, else `less`; None if it is not installed or does not wait (`cat`). `at_end`: show the end
-    first. `hint`: stands beside the prompt of `less`, whose plain one tells nobody how to leave. It stays
-    even if the text fits the screen (`-+F`): it would only repeat what is there."""
+    """`$PAGER`, else `less`; None if it is missing or does not wait (`cat`). `at_end`: show the end first.
+    `hint`: added to the prompt of `less`, even for text that fits (`-+F`)."""
     try:
         chosen = shlex.split(environ.get("PAGER", "")) or ["less"]
     except ValueError:
@@ -58,7 +57,7 @@ def page(command: list[str], text: str, environ: Mapping[str, str]) -> None:
     """Block until the pager exits. Leaving it early (EPIPE) is not an error."""
     try:
         data = text.encode("utf-8", errors="replace")
-        charset = {"LESSCHARSET": "utf-8"}  # the locale may be one that is not installed
+        charset = {"LESSCHARSET": "utf-8"}  # the locale may not be installed
         run(command, runs=Runs.FOR_PERSON, given=data, environment={**charset, **own_environment(environ)})
     except OSError:
         return
@@ -74,8 +73,7 @@ _SLICE_SECONDS = 0.02  # of rendering before keys are handled
 
 
 class EarlierMessages:
-    """A `PickSource` of the messages that the conversation can be taken back to; with `alone`, without the
-    files."""
+    """The messages that the conversation can be taken back to; `alone`: without the files."""
 
     def __init__(self, engine: Engine, texts: Catalog, *, alone: bool) -> None:
         self._view, self._texts, self._alone = engine.view, texts, alone
@@ -110,7 +108,7 @@ class EarlierMessages:
 
 
 class EarlierSessions:
-    """A `PickSource` of the sessions of this directory, other than the current one."""
+    """The other sessions of this directory."""
 
     def __init__(self, engine: Engine, texts: Catalog) -> None:
         self._view, self._texts = engine.view, texts
@@ -150,7 +148,7 @@ class EarlierSessions:
 
 
 def pick_source(command: str, engine: Engine, texts: Catalog) -> PickSource:
-    """What the argument of one of `CHOOSING` is chosen from."""
+    """The list for a command of `CHOOSING`."""
     if command == "/resume":
         return EarlierSessions(engine, texts)
     return EarlierMessages(engine, texts, alone=command.endswith("conversation"))
@@ -162,8 +160,7 @@ def with_choice(command: str, key: str) -> str:
 
 
 def _untinted(line: Line) -> Line:
-    """The live region has fewer colours than the scrollback: a tint would hide the text. Nor the mark of a
-    message, which in a list is that of the chosen row."""
+    """Without tints (the live region has fewer colours) and message marks (they look like the selection)."""
     return [
         ("", "  ") if style.startswith("prompt") else (style.replace("said", "strong"), text)
         for style, text in line
@@ -194,7 +191,7 @@ class TranscriptPager:
     # the pager
 
     def open_transcript(self) -> bool:
-        """All of the session, with nothing folded or cut. False if there is no pager."""
+        """The whole session, unfolded. False if there is no pager."""
         streaming = list(self._streaming)
         return self._page(lambda: self._transcript_lines(streaming), at_end=True)
 
@@ -202,7 +199,7 @@ class TranscriptPager:
         return self._page(lambda: lines)
 
     def page_reply(self, event: CommandDone) -> int:
-        """Page a reply longer than the screen: its length; 0 if it is shorter or there is no pager."""
+        """Page a reply longer than the screen; its length, or 0 if it is shorter or there is no pager."""
         lines = command_lines(event, self._texts)
         return len(lines) if len(lines) >= self._region.rows - 3 and self.page_lines(lines) else 0
 
@@ -235,7 +232,7 @@ class TranscriptPager:
     # a resumed session
 
     async def replay(self, transcript: Transcript, draw: Callable[[], None]) -> None:
-        """The conversation so far, into the scrollback. Keys are handled meanwhile."""
+        """Write the conversation into the scrollback, handling keys meanwhile."""
         columns, began = self._region.columns, time.monotonic()
         for event in entries_to_events(self._view.history(), self._view.outputs, brief_reply):
             _show_recorded(transcript, event, columns)

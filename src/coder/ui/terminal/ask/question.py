@@ -1,7 +1,4 @@
-"""Questions answered by a word: prompt, parser and reply, shared by all terminal front ends.
-
-Used by the prompt, the line REPL and `--once`; and before a session for trust and the first-run offer.
-"""
+"""Questions answered by a typed word: prompt, parser and reply, for all terminal front ends."""
 
 from __future__ import annotations
 
@@ -43,8 +40,8 @@ class ParsedAnswer(msgspec.Struct, frozen=True):
 
 
 class Question(msgspec.Struct, frozen=True):
-    """`choices` is the prompt, `shorter` the one for narrow terminals; `objection` replies to an invalid
-    line. `empty`: the answer that Enter alone gives, if any."""
+    """`choices` is the prompt, `shorter` the narrow one; `objection` replies to an invalid line; `empty` is
+    the answer of Enter alone."""
 
     choices: str
     objection: str
@@ -78,7 +75,7 @@ def approval_question(event: ApprovalRequested, texts: Catalog) -> Question:
 
 
 def answer_echo(event: ApprovalRequested, parsed: ParsedAnswer, texts: Catalog) -> str:
-    """The answer for the transcript, where typed text and the choices do not stay visible."""
+    """The answer for the transcript."""
     reason = safe(parsed.reason).replace("\n", " ")
     if reason:
         return "→ " + texts.say("terminal.answer_because", reason=reason)
@@ -107,7 +104,7 @@ async def ask_approval(
 
 
 def discard_type_ahead() -> None:
-    """Drop what was typed before the question appeared: it is not its answer."""
+    """Drop text typed before the question appeared."""
     with contextlib.suppress(termios.error, ValueError, OSError):
         termios.tcflush(sys.stdin, termios.TCIFLUSH)
 
@@ -136,8 +133,8 @@ def _line_after(prompt: str) -> str | None:
 
 
 def _until_typed() -> None:
-    """Wait until the terminal has a line. A signal that arrives just before a blocking read does not
-    interrupt it: the handler would run only after the read. The wakeup fd avoids this race."""
+    """Wait for a line on the terminal, with the wakeup fd: a signal just before a blocking read would not
+    interrupt it."""
     if not sys.stdin.isatty():
         return
     woken, wake = os.pipe()
@@ -176,7 +173,7 @@ class QuestionQueue:
         if event.approval_id != self._open:
             return ()  # it was never shown
         if event.answer == "cancelled":
-            self._waiting.clear()  # with the turn that they belong to
+            self._waiting.clear()  # their turn has ended
         following = self._waiting[:1]
         del self._waiting[:1]
         self._open, self.follows = (following[0].approval_id, True) if following else ("", False)
@@ -196,7 +193,7 @@ class Asker:
         if isinstance(event, ApprovalRequested):
             self._asking = asyncio.create_task(self._ask(event))
         elif isinstance(event, ApprovalResolved) and self._asking is not None:
-            if not self._asking.done():  # by Ctrl+C: what follows begins a line
+            if not self._asking.done():  # Ctrl+C: end the prompt's line
                 sys.stdout.write("\n")
             self._asking.cancel()
             self._asking = None

@@ -1,7 +1,6 @@
-"""Renders approval questions: the exact text that will run, in full, with invisible characters escaped.
+"""Renders approval questions: the exact text that will run, with invisible characters escaped.
 
-Every row of it is prefixed by a bar (`┊` on continuation rows), so that the text cannot imitate the question
-around it.
+A bar before every row (`┊` on continuation rows) keeps the text from imitating the question around it.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from coder.ui.terminal.render.event_lines import NEW_FILE_HEAD, is_new_file
 from coder.ui.terminal.render.width import Line, Span, cut_to, wrap
 
 _LEAST_HEAD = 3  # rows of a new file's beginning, however low the terminal is
-_SELF_EVIDENT = "policy.preset.ask"  # that there is a question says as much
+_SELF_EVIDENT = "policy.preset.ask"  # the question itself implies it
 _ORDINARY = (_SELF_EVIDENT, "policy.configured.ask", "policy.part")
 _BEGINS, _GOES_ON = "│ ", "┊ "
 
@@ -38,9 +37,9 @@ def approval_lines(
     heads: bool = False,
     keys: bool = False,
 ) -> list[Line]:
-    """The subject, every reason that says more than that the preset asks, warnings, and what `always` would
-    remember. `height`: visible rows; 0 if unknown. `heads`: of a new file that does not fit, show the
-    beginning: all of it can be paged. `keys`: the choices below say what `always` would remember."""
+    """The subject, telling reasons, warnings, and what `always` would remember. `height`: visible rows; 0 if
+    unknown. `heads`: show only the beginning of a long new file, as all of it can be paged. `keys`: the
+    choices below explain `always`."""
     if about_turn(event):  # the subject is the question
         question: list[Line] = [[("ask", line)] for line in visible(texts.of(event.subject)).text.split("\n")]
         return [row for line in question for row in wrap(line, width)] if width else question
@@ -59,16 +58,16 @@ def approval_lines(
 
 
 def _reason(reason: AnyText, texts: Catalog) -> Span:
-    """Quiet where it only says which rule asks; a risk is not."""
+    """Dim for a rule that asks; a risk is not."""
     ordinary = isinstance(reason, Text) and reason.key in _ORDINARY
     text = texts.say("approval.reason", reason=visible(texts.of(reason)).text)
     return "dim" if ordinary else "", text
 
 
 def hunk_lines(hunk: Hunk, number: int, count: int, texts: Catalog, width: int) -> list[Line]:
-    """One hunk of a review, shown as the whole diff is."""
+    """One hunk of a review, shown like a whole diff."""
     title = texts.say("approval.hunk", n=number, all=count, path=visible(hunk.path).text)
-    names = visible("\n".join(hunk.names)).text  # which tell the language
+    names = visible("\n".join(hunk.names)).text  # for the language
     body = _body_rows(f"{names}\n{visible(hunk.text).text}", width, diff=True, heads=False)
     return [[("strong", title)], *(row for rows in body for row in rows)]
 
@@ -81,7 +80,7 @@ class DecisionText(NamedTuple):
     kind: Literal["", "diff"] = ""
 
     def head_lines(self, remarks: list[Span], texts: Catalog, width: int, height: int) -> list[Line]:
-        """As `lines`, but where that does not fit the first rows, and how many lines follow."""
+        """As `lines`, but only the first rows, and the number of following lines, if it does not fit."""
         seen = visible(self.text)
         whole = self.lines(remarks, texts, width, 0)
         if not height or 1 + len(whole) <= height:

@@ -1,1 +1,1 @@
-"""What a person types: bytes to keys, keys to actions, the prompt's text, menus, history."""
+"""Input at the prompt: bytes to keys, keys to actions, text, menus, history."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 DOUBLE_ESCAPE_SECONDS = 0.5
 _NEVER = float("-inf")
-_LEAVE_HINT = "terminal.leave_hint"  # shown after Ctrl+C on an empty line, where a second one leaves
+_LEAVE_HINT = "terminal.leave_hint"  # after Ctrl+C on an empty line: a second one leaves
 
 
 class SessionControl(Protocol):
@@ -98,8 +98,8 @@ class Actions:
         enter_insert_mode(self.app)
 
     def steer(self) -> None:
-        """Send the text, or else what is queued, to the model at its next step. Without a turn the key does
-        nothing: to many it is flow control (XOFF)."""
+        """Send the text, or else the queue, to the running turn. Without a turn do nothing: the key is flow
+        control (XOFF) to many."""
         text = self.editor.message
         if not self.state.busy or self.state.answering:
             return
@@ -114,7 +114,7 @@ class Actions:
             self.session.steer(text)
 
     def cycle_mode(self) -> None:
-        """Switch to the next operating mode; while idle, hint at its meaning in the free row."""
+        """Switch to the next operating mode; while idle, hint at its meaning."""
         if self.state.answering:
             return
         mode = next_mode(self.state.mode)

@@ -46,7 +46,7 @@ def continued(caret: Caret) -> Caret | None:
 
 
 def menu_request(caret: Caret) -> Request | None:
-    """The completion for the text before the caret; none in a `!` shell line, where `@` is the shell's."""
+    """The completion for the text before the caret; none in a `!` line, as `@` has a meaning there."""
     before = caret.text[: caret.at]
     if before.lstrip().startswith("!"):
         return None
@@ -72,17 +72,17 @@ def replaced(caret: Caret, start: int, text: str) -> Caret:
 
 
 def escaped_path(path: str) -> str:
-    """Escape for `@`: in quotes if it has blanks, unless it is a directory, where more may follow."""
+    """Escape for `@`: in quotes if it has blanks, except a directory, which may continue."""
     if re.search(r"[\s\\]", path) and not path.endswith("/") and '"' not in path and "\n" not in path:
         return f'"{path}"'
     return re.sub(r'([\s\\"])', r"\\\1", path)
 
 
-# grapheme clusters: what a person sees as one character
+# grapheme clusters (user-perceived characters)
 
 
 def cluster_start(text: str, at: int) -> int:
-    """Where the cluster before the caret begins."""
+    """The start of the cluster before the caret."""
     from wcwidth import iter_graphemes
 
     if at <= 0 or text[at - 1].isascii():
@@ -95,7 +95,7 @@ def cluster_start(text: str, at: int) -> int:
 
 
 def cluster_end(text: str, at: int) -> int:
-    """Where the cluster at the caret ends."""
+    """The end of the cluster at the caret."""
     from wcwidth import iter_graphemes
 
     following = text[at : at + _LONGEST_CLUSTER]
@@ -109,7 +109,7 @@ def cluster_end(text: str, at: int) -> int:
 
 
 def batches(queue: Sequence[str]) -> list[str]:
-    """What to send, in order: consecutive messages joined, `!` and `/` commands separate."""
+    """The inputs to send: consecutive messages joined, `!` and `/` commands separate."""
     out: list[str] = []
     joining = False
     for text in queue:
@@ -164,8 +164,8 @@ class Shape(msgspec.Struct, frozen=True):
 
 
 class Row(msgspec.Struct, frozen=True):
-    """A row of line `line`: its start offset, the column of each caret position, and the cells that the row
-    above it leaves empty."""
+    """A row of line `line`: its start offset, the column of each caret position, and the empty cells of the
+    row above."""
 
     line: int
     start: int
@@ -210,8 +210,8 @@ def _line_rows(line: str, number: int, start: int, shape: Shape) -> list[Row]:
 
 
 def _word_widths(line: str) -> dict[int, int]:
-    """By offset, the cells of each word and of the blank behind it. Wide characters are no part of words: a
-    row may end at each of them."""
+    """The cells of each word and its following blank, by offset. Wide characters break anywhere, so they
+    belong to no word."""
     found: dict[int, int] = {}
     begin = -1
     for at, char in enumerate(line):
@@ -220,7 +220,7 @@ def _word_widths(line: str) -> dict[int, int]:
             begin = -1
         elif begin >= 0:
             found[begin] += width
-        elif width:  # not a mark that belongs to what is before it
+        elif width:  # not a combining mark
             begin = at
             found[at] = 1 + width
     return found
@@ -232,7 +232,7 @@ def row_of(rows: list[Row], at: int) -> int:
 
 def moved(rows: list[Row], at: int, by: int, goal: int | None = None) -> tuple[int, int] | None:
     """The offset `by` rows further in the caret's column (or `goal`), and that column; None if there is no
-    such row. Columns are relative to the text, so the prompt's width does not shift the caret."""
+    such row. Columns are relative to the text."""
     number = row_of(rows, at)
     if not 0 <= number + by < len(rows):
         return None

@@ -144,7 +144,7 @@ class Editor:
 
     @property
     def _place(self) -> int:
-        """Which entry of the history is being edited, from its end: older ones are loaded later."""
+        """The history entry being edited, counted from the end, since older ones are loaded later."""
         return len(self.buffer._working_lines) - self.buffer.working_index
 
     def _begin(self, document: Document) -> None:
@@ -152,7 +152,7 @@ class Editor:
         self.buffer.reset(document)
         self._before, self._entry = self.caret, self._place
 
-    # what keys do
+    # keys
 
     def continue_line(self) -> bool:
         caret = continued(self.caret)
@@ -174,12 +174,12 @@ class Editor:
             self.caret = caret
 
     def delete(self) -> None:
-        """Delete the character at the caret; a placeholder goes whole, by `_on_text_changed`."""
+        """Delete the character at the caret; `_on_text_changed` extends it to a whole placeholder."""
         here = self.caret
         self.buffer.delete(cluster_end(here.text, here.at) - here.at)
 
     def move(self, by: int) -> None:
-        """Move the caret by one character as a person sees it, within its line."""
+        """Move the caret by one user-perceived character within its line."""
         here = self.caret
         if by < 0 and here.text[here.at - 1 : here.at] not in ("", "\n"):
             self.buffer.cursor_position = cluster_start(here.text, here.at)

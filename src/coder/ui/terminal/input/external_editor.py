@@ -1,4 +1,4 @@
-"""Edits text in the person's own editor."""
+"""Edits text in `$VISUAL` or `$EDITOR`."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def edit_outside(
 
 
 def edited_text(text: str, environ: Mapping[str, str], workspace: Path, suffix: str = ".md") -> str | None:
-    """The edited text; None if there is no editor or it failed. The temporary file has mode 0600. `suffix`
-    tells the editor what kind of text it is."""
+    """The edited text; None if there is no editor or it failed. `suffix` tells the editor the kind of
+    text."""
     handle, name = tempfile.mkstemp(prefix="coder-", suffix=suffix)
     path = Path(name)
     try:

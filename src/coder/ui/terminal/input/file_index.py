@@ -63,7 +63,7 @@ class FileIndex:
         first = not self._text.strip()
         shown_at = 0
         for path in self._paths():
-            if _COMPILED.search(path):  # also where no .gitignore says so
+            if _COMPILED.search(path):  # even if no .gitignore lists them
                 continue
             paths.append(path)
             above = path.rpartition("/")[0]
@@ -152,7 +152,7 @@ class CachedMatches(msgspec.Struct, frozen=True):
 
 
 def lower_same_length(text: str) -> str:
-    """Lower case with unchanged offsets: letters whose lower case is longer stay."""
+    """Lower case with unchanged offsets: letters with a longer lower case stay."""
     lower = text.lower()
     return (
         lower if len(lower) == len(text) else "".join(c.lower() if len(c.lower()) == 1 else c for c in text)

@@ -19,15 +19,14 @@ _PRIVATE = 0o600
 
 
 class _Entry(msgspec.Struct):
-    """A text and the parts of it that were pasted."""
+    """A text and its pasted parts."""
 
     text: str
     pastes: list[str]
 
 
 class ProjectHistory(History):
-    """One JSON string per line, or an object where something was pasted. I/O errors are ignored: the history
-    is then empty."""
+    """One JSON string per line, or an object if something was pasted. I/O errors are ignored."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
-"""Parses terminal input into keys, fixing what prompt_toolkit's parser gets wrong.
+"""Parses terminal input into keys, fixing prompt_toolkit's parser.
 
 Bracketed pastes take linear time, an unterminated paste times out, unknown escape sequences are dropped
-instead of being typed (their Esc would cancel a turn), and a terminal that is gone is EOF.
+(their Esc would cancel a turn), and a terminal that is gone is EOF.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _KEYS_CHUNK = 1024  # bytes per read, so that drawing is not delayed
 _SEQUENCE = re.compile(r"\x1b(?:\[(?!M)[0-?]*[ -/]*[@-Z\\^-~]|[\]P^_X][^\x07\x1b]*(?:\x07|\x1b\\))")
 _UNFINISHED = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|[\]P^_X][^\x07\x1b]*\x1b?)?\Z")
 
-# Enter with Shift, Alt or Ctrl, where the terminal reports it: the same as Alt+Enter.
+# Enter with Shift, Alt or Ctrl, if the terminal reports it: the same as Alt+Enter.
 for _modifier in range(2, 9):
     for _sequence in (f"\x1b[13;{_modifier}u", f"\x1b[27;{_modifier};13~"):
         ANSI_SEQUENCES[_sequence] = (Keys.Escape, Keys.ControlM)
@@ -63,7 +63,7 @@ class Keyboard(Vt100Parser):
     def __init__(self, feed_key_callback: Callable[[KeyPress], None]) -> None:
         self._partial = ""  # an incomplete sequence, until more data or `flush`
         self._pasted: list[str] = []
-        self._tail = ""  # end of the pasted text, which may be the start of the end mark
+        self._tail = ""  # possible start of the end mark
         self._last_data = 0.0
         self.background: Callable[[str], None] | None = None  # waits for the answer to `render.background`
         super().__init__(feed_key_callback)
@@ -128,7 +128,7 @@ class Keyboard(Vt100Parser):
         return piece[end + len(PASTE_ENDS) :]
 
     def _end_paste(self) -> None:
-        """A second start mark inside means that the first paste broke off: emit each separately."""
+        """A second start mark means that the first paste broke off: emit each separately."""
         pasted = "".join([*self._pasted, self._tail])
         self._in_bracketed_paste, self._pasted, self._tail = False, [], ""
         for one in pasted.split(PASTE_BEGINS):
@@ -137,8 +137,7 @@ class Keyboard(Vt100Parser):
 
 
 class _Reader(PosixStdinReader):
-    """Reads larger chunks during a paste, and reports EOF when the terminal is gone, on which prompt_toolkit
-    would spin."""
+    """Reads larger chunks during a paste, and reports EOF (on which prompt_toolkit would spin)."""
 
     typed_ahead = 0  # bytes of type-ahead, before raw mode
 
@@ -160,7 +159,7 @@ class _Reader(PosixStdinReader):
 
 
 def _typed(data: bytes) -> bytes:
-    """Type-ahead: in cooked mode its Enter became a newline. One line is sent; several may be a paste."""
+    """Type-ahead: in cooked mode Enter became a newline. One line is sent; several may be a paste."""
     return data[:-1] + b"\r" if data.endswith(b"\n") and data.count(b"\n") == 1 else data
 
 
@@ -195,7 +194,7 @@ class KeyboardInput(Vt100Input):
         return self._parsed(self.stdin_reader.read(_PASTE_CHUNK if self._keyboard.in_paste else _KEYS_CHUNK))
 
     def parsed(self, typed: bytes) -> list[KeyPress]:
-        """The keys of type-ahead that a program was given, and has not read."""
+        """The keys of type-ahead that a program received and did not read."""
         return self._parsed(_typed(typed).decode("utf-8", errors="replace"))
 
     def _parsed(self, data: str) -> list[KeyPress]:

@@ -50,7 +50,7 @@ class _Table:
         self.keys.add(*names, filter=self.at_prompt if when is None else when)(lambda _event: do())
 
     def named(self, action: KeyAction, do: Callable[[], object], when: Filter | None = None) -> None:
-        """Bind an action whose key can be chosen."""
+        """Bind an action with a configurable key."""
         for keys in self.bound[action]:
             self.on(*toolkit_keys(keys), do=do, when=when)
 
@@ -139,7 +139,7 @@ def _bind_editing(table: _Table) -> None:
 
 
 def _bind_vim(table: _Table) -> None:
-    """What prompt_toolkit's vi mode lacks: our history and mode bar by `k` and `j`, and redo."""
+    """History, mode bar and redo in vim's normal mode, which prompt_toolkit lacks."""
     actions, buffer = table.actions, table.actions.editor.buffer
     navigating = table.at_prompt & vi_navigation_mode
     first = Condition(lambda: buffer.document.on_first_line)
@@ -176,7 +176,7 @@ def _bind_bar(table: _Table) -> None:
 
 
 def _bind_picker(table: _Table, picker: Picker) -> None:
-    """A list to choose from has the keys, but for those that edit its search."""
+    """An open list takes the keys, except those that edit its search."""
     picking = table.editing & Condition(lambda: picker.open)
 
     def on(*names: str, do: Callable[[], object]) -> None:

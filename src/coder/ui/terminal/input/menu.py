@@ -11,7 +11,7 @@ from coder.ui.terminal.input.editing import MenuKind, Request, escaped_path
 
 ROWS = 8
 _IN_FRONT = 3  # custom modes that a bare `/` lists before the commands
-_FREE = ("model", "diff")  # commands whose argument need not be in the menu
+_FREE = ("model", "diff")  # commands that take arguments outside the menu
 
 
 class MenuItem(msgspec.Struct, frozen=True):
@@ -76,8 +76,8 @@ class Menu(msgspec.Struct):
         return item is None or item.insert in (self.query, escaped_path(self.query))
 
     def runs(self) -> bool:
-        """Whether Enter runs the entry, rather than complete it: a command or its argument that was selected,
-        or the only one that begins with what was typed, and that needs no further argument."""
+        """Whether Enter runs the entry instead of completing it: one that was selected, or the only one with
+        the typed prefix, that needs no argument."""
         item = self.chosen_item
         if item is None or self.kind == "file" or (item.hint and not item.hint.startswith("[")):
             return False
@@ -116,7 +116,8 @@ class Menus:
         return ranked(values(request.query), request.query) if values else []
 
     def _commands(self) -> list[MenuItem]:
-        """The first source's entries behind the first few of the others, which would not be seen there."""
+        """The first source's entries after the first few of the others, which would not be visible at the
+        end."""
         first, *others = [list(source.items()) for source in self.sources] or [[]]
         more = [item for items in others for item in items]
         named = {item.insert for item in more}
@@ -125,8 +126,8 @@ class Menus:
 
 
 def _preselects(request: Request, best: MenuItem) -> bool:
-    """Whether Enter accepts the first entry. Not where the typed text may be meant literally: a word that
-    only a description has, a directory just completed, an unlisted model name."""
+    """Whether Enter accepts the first entry: not if the typed text may be meant literally (a description's
+    word, a completed directory, an unlisted model)."""
     if request.kind == "command":
         name = " ".join(word for word in request.query.split() if not word.startswith("("))
         return not name or score(best.insert, name) > 0

@@ -37,7 +37,7 @@ class Pastes:
         return label
 
     def collapse_again(self, text: str, pasted: Iterable[str]) -> str:
-        """A message that comes back, with its parts that were pasted collapsed."""
+        """A message that comes back, with its pasted parts collapsed."""
         recent = [part for _, part in self._recent if part in text]
         for part in dict.fromkeys((*pasted, *recent)):
             if part in text and collapses(part):
@@ -86,7 +86,7 @@ def expanded(text: str, pastes: Mapping[str, str]) -> str:
 
 
 def without_label(caret: Caret, pastes: Mapping[str, str]) -> Caret | None:
-    """Backspace after a placeholder deletes all of it; None if there is none."""
+    """Backspace after a placeholder deletes all of it; None without one."""
     before = caret.text[: caret.at]
     label = next((label for label in pastes if before.endswith(label)), None)
     if label is None:
@@ -110,8 +110,8 @@ def outside_label(caret: Caret, came_from: int, labels: Labels) -> int:
 
 
 def whole_labels(before: str, now: Caret, labels: Labels) -> Caret | None:
-    """Repair a change that deleted part of a placeholder: delete all of it. Text inserted inside moves after
-    it. None if every placeholder is intact."""
+    """Extend a change that deleted part of a placeholder to all of it; inserted text moves behind it. None if
+    every placeholder is intact."""
     was, stays = list(label_spans(before, labels)), list(label_spans(now.text, labels))
     if len(stays) >= len(was):
         return None

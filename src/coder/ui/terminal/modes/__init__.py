@@ -1,1 +1,1 @@
-"""Custom modes at the prompt: what is known of them, the menu's entries, the bar, its form."""
+"""Custom modes at the prompt: their state, menu entries, bar and form."""

@@ -1,7 +1,7 @@
 """The terminal's model of custom modes: definitions, enabled ones, refused ones and their errors.
 
-The engine's `ModeStateChanged` is the source of truth. A change is sent as one `SetModeState` with the
-complete target and a revision (optimistic concurrency), and shown as pending until the engine answers.
+The engine's `ModeStateChanged` is the source of truth. A change is one `SetModeState` with the complete
+target and a revision (optimistic concurrency), pending until the engine answers.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class _PendingTarget(msgspec.Struct, frozen=True):
 
 
 class KnownModes:
-    """Changed by events (`take`) and by the person's requests (`target_with`, `target_without`)."""
+    """Changed by events (`handle`) and by requests (`target_with`, `target_without`)."""
 
     def __init__(self) -> None:
         self.definitions: list[ModeDefinition] = []
@@ -118,7 +118,7 @@ class KnownModes:
         self._order += [i for i in self._listed() if i not in self._order]
         self.version += 1
 
-    # what the bar lists
+    # bar entries
 
     def _listed(self) -> dict[str, RenderedMode]:
         return {**self._on, **self._off, **self._refused}
@@ -157,8 +157,8 @@ class KnownModes:
         return self._listed().get(mode_id)
 
     def explicit(self, mode_id: str) -> dict[str, str]:
-        """The explicitly set values, including pending ones: during a turn a second change must not revert
-        the first."""
+        """The explicitly set values, including pending ones, so that a second change does not revert the
+        first."""
         mode = self.mode(mode_id)
         states = mode.variables if mode else []
         values = {
@@ -183,7 +183,7 @@ class KnownModes:
         mode = self.mode(mode_id)
         return [_declared(state) for state in mode.variables] if mode else []
 
-    # what the person asks for
+    # requests
 
     def target_with(self, mode_id: str, inputs: Inputs | None = None) -> SetModeState:
         """The current target plus this mode with these values."""

@@ -1,6 +1,6 @@
 """The mode bar: a summary below the input; with the focus, an editor for modes and their variables.
 
-It holds only the focus and the value being edited; the modes' state is in `known`.
+It holds only the focus and the value being edited; `known_modes` has the modes' state.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ class CustomModeBar:
             self._send(self.known.target_with(mode_id))
 
     def _missing(self, mode_id: str) -> str:
-        """A required variable without a value: those of the mode alone went when it was switched off."""
+        """A required variable without a value: mode-scoped values end with the mode."""
         given = self.known.explicit(mode_id)
         needed = (v.name for v in self.known.variables(mode_id) if v.required and not v.default)
         return next((name for name in needed if not given.get(name)), "")
@@ -253,7 +253,7 @@ class CustomModeBar:
         return [*window(groups, self.focus.row, height - len(foot)), *foot]
 
     def _with_hint(self, line: Line, entries: Sequence[Entry], width: int) -> Line:
-        """How the bar is entered and a mode left, where there is room for it."""
+        """Add how to enter the bar and leave a mode, if there is room."""
         names = [entry.mode.mode_id for entry in entries if entry.on]
         hint: Line = (
             [("dim", f"   {self.texts.say('terminal.bar_hint', name=flat(names[-1]))}")] if names else []
@@ -290,12 +290,12 @@ def _picked(field: Field) -> list[Line]:
     ][top : top + _PICKED_ROWS]
 
 
-VALUE_COLUMNS = 24  # of a value in its label; the form shows all of it
+VALUE_COLUMNS = 24  # of a value in its label
 NAME_COLUMNS = 24
 
 
 def summary(entries: Sequence[Entry], texts: Catalog) -> Line:
-    """`Mode: a · b`, with the problems of requested modes; empty if there are none."""
+    """`Mode: a · b`, with the problems of requested modes; empty without any."""
     line: Line = []
     for entry in entries:
         if not entry.on and not entry.errors:
@@ -438,8 +438,8 @@ _NAMES = {"c-m": "enter", "c-i": "tab", "c-h": "backspace", "c-j": "newline", "<
 
 
 class ModeBar(Protocol):
-    """Shown below the input if `rows` is not empty. Down on the newest line calls `enter`; if it returns
-    True, every key goes to `key` until that returns something other than "stay"."""
+    """The bar below the input. Down on the newest line calls `enter`; if that returns True, `key` gets every
+    key until it returns something other than "stay"."""
 
     def rows(self, width: int) -> list[str]:
         """Sanitized text with SGR colours, at most `width` columns wide."""
@@ -475,7 +475,7 @@ class NoBar:
         return False
 
     def leave(self) -> None:
-        """No-op."""
+        """Lose the focus: Ctrl+C, or a question while nothing is edited."""
 
     def key(self, name: str, data: str) -> KeyAnswer:
         return "leave"

@@ -1,4 +1,4 @@
-"""Connects custom modes to the terminal: their state, menu entries and bar."""
+"""Custom modes in the terminal: their state, menu entries and bar."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class ModeMenu:
 
 
 def _fitting(hint: str) -> str:
-    """Whole words of it, within the room that there is."""
+    """The first whole words that fit."""
     if len(hint) <= _HINT_COLUMNS:
         return hint
     return f"{hint[: _HINT_COLUMNS + 1].rpartition(' ')[0]} …".lstrip()
@@ -105,7 +105,7 @@ def _offered(one: OfferedCommand) -> MenuItem:
 
 
 def _fault(one: ModeDefinition, texts: Catalog) -> str:
-    """The file's error, with the line number instead of the path, for want of room."""
+    """The file's error with the line number instead of the path, to save room."""
     assert one.error is not None
     line = one.error.line
     message = texts.of(one.error.message).removeprefix(f"{one.path}:{line}: ").removeprefix(f"{one.path}: ")

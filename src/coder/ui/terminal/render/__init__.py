@@ -1,4 +1,4 @@
-"""What a person sees: events to rows, rows to scrollback and to the live region."""
+"""Output: events to rows, rows to scrollback and the live region."""
 
 from __future__ import annotations
 

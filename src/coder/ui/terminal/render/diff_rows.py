@@ -1,7 +1,7 @@
 """Renders unified diffs: line numbers, syntax colours, tinted lines, changed words marked.
 
-The one renderer of diffs for results, approvals, `/diff` and the pager. Every character of a changed or
-context line is shown; only the format's own lines (`---`, `@@`) are replaced by a heading and line numbers.
+For results, approvals, `/diff` and the pager. Every character of a changed or context line is shown; the
+format's own lines (`---`, `@@`) become headings and line numbers.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ class _Row(msgspec.Struct):
 
 
 class _File(msgspec.Struct):
-    """The lines of a diff that belong to one file: rows of hunks, and other lines as they are."""
+    """The diff of one file: rows of hunks, and other lines unchanged."""
 
     old: str = ""
     new: str = ""
     items: list[_Row | str] = []
-    broken: bool = False  # another hunk has begun: a separator is due
+    broken: bool = False  # a separator precedes the next hunk
 
     @property
     def path(self) -> str:
@@ -73,15 +73,15 @@ class _File(msgspec.Struct):
 
 
 def diff_lines(text: str, width: int = 0, *, heads: bool = True) -> list[Line]:
-    """All rows, with a margin of two columns. `heads`: also where the diff is of a single file."""
+    """All rows, with a margin of two columns. `heads`: show the heading of a single file."""
     margin: Line = [("", "  ")]
     blocks = diff_blocks(text, width, (margin, margin), heads=heads)
     return [row for rows in blocks for row in rows]
 
 
 def diff_blocks(text: str, width: int, lead: tuple[Line, Line], *, heads: bool = True) -> list[list[Line]]:
-    """The rows of each line. With a `width` lines are cut at it. `lead`: what the first row of a line and
-    those that continue it begin with."""
+    """The rows of each line, cut at `width` if given. `lead`: prefixes of a line's first row and of its
+    others."""
     files = _parsed(text.removesuffix("\n").split("\n"))
     blocks: list[list[Line]] = []
     for file in files:
@@ -144,8 +144,8 @@ def _name(line: str, prefix: str) -> str:
 
 
 def _hunk(file: _File, found: re.Match[str], lines: Sequence[str], at: int) -> int:
-    """Read one hunk's lines; the position after it. The counts say where it ends: a removed line that begins
-    with `--` looks like a heading."""
+    """Read one hunk's lines; the position after it. Counts find the end: a removed `--` line looks like a
+    heading."""
     old, new = int(found[1]), int(found[3])
     left = [int(found[2] or 1), int(found[4] or 1)]
     if file.broken:
@@ -175,7 +175,7 @@ def _hunk(file: _File, found: re.Match[str], lines: Sequence[str], at: int) -> i
 
 
 def _colour(rows: list[_Row], path: str) -> None:
-    """Syntax colours, worked out for the old and the new text, and marks on the changed words."""
+    """Syntax colours, separately for the old and the new text, and marks on changed words."""
     name = path.rpartition("/")[2].rpartition(".")[2].lower() if "." in path else ""
     language = _LANGUAGES.get(name, name) if len(rows) <= _MAX_HIGHLIGHTED else ""
     for hidden in "+-":
@@ -209,7 +209,7 @@ def _changes(rows: list[_Row]) -> Iterator[tuple[list[_Row], list[_Row]]]:
 
 
 def _pairs(removed: list[_Row], added: list[_Row]) -> Iterator[tuple[_Row, _Row]]:
-    """Each removed line with the line that it became, in order."""
+    """Each removed line with its changed version, in order."""
     if len(removed) * len(added) > _MAX_PAIRS:
         return
     start = 0

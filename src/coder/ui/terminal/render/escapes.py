@@ -1,5 +1,4 @@
-"""Sanitizes text from models, files and programs: control characters are escaped, not sent to the
-terminal."""
+"""Sanitizes text from models, files and programs: control characters are escaped."""
 
 from __future__ import annotations
 
@@ -42,7 +41,7 @@ def safe_output(text: str) -> str:
 
 
 def last_overwrite(line: str) -> str:
-    """A line of program output as it looks in the end."""
+    """The final state of a line of program output."""
     line = line.removesuffix("\r")
     last = line.rpartition("\r")[2]
     return f"…{last}" if line.count("\r") >= _PROGRESS_RETURNS else line
@@ -61,7 +60,14 @@ def flat(text: str) -> str:
 
 
 _SGR = re.compile(r"\x1b\[([\d;:]{0,64})m")
-_EFFECTS = {"1": "22", "2": "22", "3": "23", "4": "24", "7": "27", "9": "29"}  # each and what ends it
+_EFFECTS = {
+    "1": "22",
+    "2": "22",
+    "3": "23",
+    "4": "24",
+    "7": "27",
+    "9": "29",
+}  # by code: the code that ends it
 _OFF = {off: [on for on, ends in _EFFECTS.items() if ends == off] for off in _EFFECTS.values()}
 _FOREGROUND = frozenset(map(str, (*range(30, 38), *range(90, 98))))
 _BACKGROUND = frozenset(map(str, (*range(40, 48), *range(100, 108))))
@@ -70,7 +76,7 @@ _BYTE = 256
 
 
 class Colours:
-    """The state of the colours from one line of output to the next."""
+    """The colour state between lines of output."""
 
     def __init__(self) -> None:
         self._reset()
@@ -109,7 +115,7 @@ class Colours:
 
 
 def _extended(code: str, following: Iterator[str]) -> str:
-    """`38;5;N` or `38;2;R;G;B`; nothing where it is broken off or out of range."""
+    """`38;5;N` or `38;2;R;G;B`; empty if incomplete or out of range."""
     kind = next(following, "")
     numbers = [next(following, "") for _ in range(_EXTENDED.get(kind, 0))]
     valid = numbers and all(n.isdecimal() and int(n) < _BYTE for n in numbers)
@@ -117,7 +123,7 @@ def _extended(code: str, following: Iterator[str]) -> str:
 
 
 def _colour(code: str) -> str:
-    """What foreground and background codes have in common."""
+    """The colour that foreground and background codes have in common."""
     if code[:3] in ("38;", "48;"):
         return code[3:]
     return str(int(code) % 10 + (8 if len(code) > 2 or code[0] == "9" else 0)) if code else ""
@@ -128,7 +134,7 @@ def has_colours(text: str) -> bool:
 
 
 def coloured_lines(text: str, default: str) -> list[Line]:
-    """The lines of program output; `default`: the style of what has no colour."""
+    """The lines of program output; `default`: the style of uncoloured text."""
     colours = Colours()
     return [_spans(last_overwrite(line), colours, default) for line in text.split("\n")]
 

@@ -1,7 +1,4 @@
-"""Renders events as styled lines, for the interactive transcript and for plain output.
-
-Pure functions. Untrusted text is sanitized with `safe`.
-"""
+"""Renders events as styled lines, for the transcript and plain output. Untrusted text is sanitized."""
 
 from __future__ import annotations
 
@@ -50,9 +47,8 @@ _TODO_STYLES = {"in_progress": "strong", "completed": "dim", "cancelled": "dim"}
 def tool_lines(
     event: ToolCallChanged, texts: Catalog, width: int = 0, most: int = OUTPUT_LINES
 ) -> list[Line]:
-    """The summary (tool, key argument, result, time), then the diff or output, at most `most` lines of it.
-    With a `width` the argument is clipped so that the summary fits one row; a result that is sentences is
-    below it."""
+    """The summary (tool, key argument, result, time), then at most `most` lines of diff or output. With a
+    `width` the summary fits one row, and a long result is below it."""
     mark = ("good", "✓") if event.state == "success" else ("bad", "✗")
     outcome, time = _outcome(event, texts), _time(event.duration_ms)
     said = plain(outcome).removeprefix(_BETWEEN)
@@ -66,7 +62,7 @@ def tool_lines(
 
 
 def _outcome(event: ToolCallChanged, texts: Catalog) -> Line:
-    """The result; of a change to the file that the row names anyway only its size."""
+    """The result; for a change to the file named in the row, only its size."""
     said = event.summary
     if isinstance(said, Text) and said.key in _CHANGES:
         size = change_size(int(str(said.values["added"])), int(str(said.values["deleted"])))
@@ -95,7 +91,7 @@ def verb(tool: str) -> str:
 
 
 def lookup_line(events: Sequence[ToolCallChanged], texts: Catalog, width: int) -> Line:
-    """Look-ups that followed each other, as one row: each tool, and what it was asked for."""
+    """Consecutive look-ups as one row: each tool and its arguments."""
     named: dict[str, list[str]] = {}
     for event in events:
         named.setdefault(event.tool, []).append(flat(event.argument))
@@ -106,7 +102,7 @@ def lookup_line(events: Sequence[ToolCallChanged], texts: Catalog, width: int) -
 
 
 def _sharing(parts: list[str], room: int) -> str:
-    """All parts in a row: the long ones are clipped to what the short ones leave."""
+    """All parts in a row: long ones are clipped to the room that short ones leave."""
     room -= len(_BETWEEN) * (len(parts) - 1)
     widths = {part: text_width(part) for part in parts}
     shown = {}
@@ -125,7 +121,7 @@ def _asked_for(tool: str, names: list[str], texts: Catalog) -> str:
 
 
 def _row(mark: Span, head: Line, argument: str, rest: Line, width: int, *, from_left: bool = False) -> Line:
-    """`from_left`: of a long argument the end is shown."""
+    """`from_left`: clip a long argument from the left."""
     line: Line = [mark, ("", " "), *head]
     if argument and width:
         room = max(width - line_width(line) - line_width(rest), _LEAST_ARGUMENT)
@@ -146,7 +142,7 @@ def output_line(line: Line) -> Line:
 
 
 def output_lines(text: str) -> list[Line]:
-    """Program output in its own colours; everything else of escape sequences is shown, not obeyed."""
+    """Program output in its own colours; other escape sequences are shown as text."""
     text = text.strip("\n")
     if has_colours(text):
         return coloured_lines(text, "dim")
@@ -156,7 +152,7 @@ def output_lines(text: str) -> list[Line]:
 def detail_lines(
     detail: str, kind: str, texts: Catalog, width: int = 0, most: int = OUTPUT_LINES, outcome: str = ""
 ) -> list[Line]:
-    """`outcome`: said again below a long output, whose summary may have scrolled off."""
+    """`outcome`: repeated below a long output, whose summary may have scrolled off."""
     if not detail:
         return []
     if kind == "diff":
@@ -170,7 +166,7 @@ def detail_lines(
         note: Line = [("dim", texts.say("view.hidden", n=len(lines) - most))]
         lines = [*lines[:head], note, *lines[len(lines) - tail :]]
     if width and any(width - len(_BAR) < _printed_width(line) <= width for line in lines):
-        return [*lines, *end]  # a bar would wrap what was made for this width
+        return [*lines, *end]  # a bar would wrap output made for this width
     return [*(row for line in lines for row in _barred(line, width)), *end]
 
 
@@ -183,7 +179,7 @@ def _end_lines(lines: Sequence[Line], outcome: str, texts: Catalog) -> list[Line
 
 
 def _barred(line: Line, width: int) -> list[Line]:
-    """A line of words that wraps has the bar before each row; one with a long word or tabs is left to the
+    """A line of words wraps with a bar before each row; one with a long word or tabs is left to the
     terminal."""
     text, room = plain(line), width - len(_BAR)
     longest = max(map(text_width, text.split()), default=0)
@@ -210,14 +206,14 @@ def is_long_new_file(diff: str) -> bool:
 
 
 def diff_rows(text: str, width: int = 0, *, heads: bool = True) -> list[Line]:
-    """Imported here: a session without changes needs no syntax colours."""
+    """Imported late: sessions without changes need no syntax colours."""
     from coder.ui.terminal.render.diff_rows import diff_lines
 
     return diff_lines(text, width, heads=heads)
 
 
 def todo_line(todos: list[dict[str, Any]], width: int) -> Line:
-    """How far the list is, as one row: the item that is being worked on, else the next."""
+    """The progress in one row: the current item, else the next."""
     done = sum(todo["status"] in _ENDED for todo in todos)
     open_ = [todo for todo in todos if todo["status"] not in _ENDED]
     now = next((todo for todo in open_ if todo["status"] == "in_progress"), open_[0] if open_ else None)
@@ -296,8 +292,8 @@ def _command_line(event: CommandDone, line: str) -> Line:
 
 
 def _wrap_line(line: Line, width: int) -> list[Line]:
-    """Wrap with a hanging indent. A line with a word longer than a row (path, URL) is left to the terminal's
-    own wrapping, so that it can be copied in one piece."""
+    """Wrap with a hanging indent. A line with a word longer than a row (path, URL) is left to the terminal,
+    so that it can be copied in one piece."""
     text = plain(line)
     if not width or text_width(text) <= width:
         return [line]
@@ -318,7 +314,7 @@ def gave_up(event: Failed) -> bool:
 
 
 def retry_line(event: Notice, texts: Catalog, width: int) -> Line:
-    """A failed request that is sent again, as one row: how often, and why."""
+    """A repeated request in one row: how often, and why."""
     values = event.text.values if isinstance(event.text, Text) else {}
     reason = values.get("reason", "")
     why = texts.of(reason) if isinstance(reason, Text) else str(reason)
@@ -328,13 +324,13 @@ def retry_line(event: Notice, texts: Catalog, width: int) -> Line:
 
 
 def _whole_sentences(text: str, room: int) -> str:
-    """Those that fit, if any does: advice that breaks off helps nobody."""
+    """As many whole sentences as fit, if any."""
     ends = [found.end() for found in _SENTENCE_END.finditer(text)]
     return next((text[:end] for end in reversed(ends) if text_width(text[:end]) <= room), text)
 
 
 def remark_lines(event: AnyEvent, texts: Catalog) -> list[Line]:
-    """Lines about the turn (errors, notices, jobs); none for events that are not shown."""
+    """Lines about the turn (errors, notices, jobs); empty for events that are not shown."""
     match event:
         case Failed(text):
             return [[("bad", line)] for line in safe(texts.of(text)).split("\n")]
@@ -352,7 +348,7 @@ def remark_lines(event: AnyEvent, texts: Catalog) -> list[Line]:
             return [[(style, texts.say("job.ended", id=job_id, command=flat(command), code=code))]]
         case ContentRestarted():
             return [[("note", texts.say("view.restarted"))]]
-        case ChatCompressed(before, after, summary, forced=False):  # else the reply of /compact says it
+        case ChatCompressed(before, after, summary, forced=False):  # /compact replies itself
             key = "view.compressed" if summary else "view.shortened"
             return [[("dim", texts.say(key, before=f"{before:,}", after=f"{after:,}"))]]
         case LoopDetected(reason):

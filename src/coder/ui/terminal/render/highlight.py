@@ -1,7 +1,7 @@
 """Incremental syntax highlighting with pygments: each line is lexed once.
 
-pygments lexes whole texts. For streamed code the lexer's state is kept between lines (`CodeState`); the few
-lexers without accessible state get some of the previous lines as context.
+The lexer's state is kept between lines of streamed code (`CodeState`); lexers without accessible state get
+some of the previous lines as context.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ class CodeState(msgspec.Struct, frozen=True):
 
 
 def state_before(lines: list[str], language: str) -> CodeState:
-    """The state that an excerpt starts in: as far as its lines tell, inside a docstring or a block comment
-    that is closed in them."""
+    """The state at an excerpt's start: inside a docstring or block comment if its lines show the end of
+    one."""
     lexer = _lexer(language)
     if language == "python":
         at, quotes = next(

@@ -1,7 +1,4 @@
-"""The live region: the rows at the bottom of the terminal that are redrawn, see `renderer`.
-
-Everything above is the terminal's scrollback and is written once, by `commit`.
-"""
+"""The rows at the bottom of the terminal that are redrawn; `commit` writes scrollback above them once."""
 
 from __future__ import annotations
 
@@ -183,15 +180,14 @@ class LiveRenderer(Renderer):
         if last.columns != size.columns and reflows(os.environ):
             self._handle_reflow(size.columns)
         scrolled_off = self._handle_height(last, size)
-        # In this place alone: a terminal that tells later than it grows has brought them back once already.
+        # Only here: a terminal that reports its growth late has brought them back already.
         self._wipe(self._scrolled_off)
         self._invalidate()
         self._scrolled_off = scrolled_off
 
     def _handle_height(self, last: Size, size: Size) -> int:
-        """The number of our rows scrolled off the top. A terminal that gets too low scrolls the first rows
-        off, and most bring them back when it grows: then they are erased too. If the width changed as well
-        this is unknown, and a ghost row is better than erased text."""
+        """The number of our rows scrolled off the top, which most terminals bring back when they grow.
+        Unknown if the width changed too: a ghost row is better than erased text."""
         if last.columns != size.columns:
             self._scrolled_off = 0
             return 0
@@ -365,9 +361,8 @@ class LiveRegion:
     async def lent(
         self, draw: Callable[[], None]
     ) -> AsyncIterator[tuple[int, int, Callable[[bytes], object]]]:
-        """The terminal's descriptors, for a program: the rows are gone meanwhile. The function takes keys
-        that were typed for the prompt.
-        """
+        """Lend the terminal's descriptors to a program, with the rows erased. The function takes keys typed
+        for the prompt."""
         typed = bytearray()
         draw()
         with set_app(self.app):
@@ -377,8 +372,8 @@ class LiveRegion:
             self.app.key_processor.process_keys()
 
     def follow_background(self, theme: Theme, draw: Callable[[], None]) -> None:
-        """Ask for the background with the first frame, when the terminal is in raw mode: an answer before
-        that would be echoed. The theme follows, unless the person has chosen another meanwhile."""
+        """Query the background with the first frame, in raw mode, else the answer would be echoed. The theme
+        follows unless it was changed meanwhile."""
         guessed, asked = theme.name, False
 
         def heard(answer: str) -> None:
@@ -402,7 +397,7 @@ class LiveRegion:
 
 
 def _rows(rows: Rows) -> ConditionalContainer:
-    """A window as high as its rows, hidden if there are none."""
+    """A window as high as its rows, hidden without any."""
     drawn, shown = -1, [""]
 
     def now() -> Sequence[str]:
@@ -431,7 +426,7 @@ def _prefix(prompt: Callable[[], str], line: int, wrapped: int) -> StyleAndTextT
 
 @lru_cache(maxsize=4)
 def _parsed(text: str) -> tuple[OneStyleAndTextTuple, ...]:
-    """The prompt stays the same while a key is drawn, which asks for it a dozen times."""
+    """Cached: drawing one key asks for the prompt a dozen times."""
     return tuple(to_formatted_text(ANSI(text)))
 
 
@@ -474,7 +469,7 @@ class FrameOutput(Vt100_Output):
         )
         self._nesting = 0
         self._reserved = 0
-        self._size: Size | None = None  # of the frame that is written: asked for once, not thirty times
+        self._size: Size | None = None  # of the current frame: queried once, not thirty times
 
     @contextlib.contextmanager
     def one_write(self) -> Iterator[None]:
@@ -521,7 +516,7 @@ class FrameOutput(Vt100_Output):
         return len(self._buffer)
 
     def since(self, position: int) -> str:
-        """What was written from `position` on. Valid inside `one_write` only."""
+        """The output from `position` on. Valid inside `one_write` only."""
         return "".join(self._buffer[position:])
 
     def flush(self) -> None:
@@ -549,8 +544,7 @@ def terminal_output() -> FrameOutput:
 
 def reflows(environ: Mapping[str, str]) -> bool:
     """Whether the terminal reflows long rows when it gets narrower. Most do; xterm, the Linux console and GNU
-    screen truncate them, and only these variables tell them apart. In a container or after `su` all but TERM
-    are gone."""
+    screen truncate, and only these variables tell them apart."""
     return any(environ.get(name) for name in _REFLOWING) or environ.get("TERM", "").startswith(
         _REFLOWING_TERMS
     )

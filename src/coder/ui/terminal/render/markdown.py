@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _GAP = " │ "
 _LEAST = 4  # columns that a cell keeps, whatever the terminal's width
 _TALLEST = 3  # rows of a cell: narrow columns of more are harder to read than a block
-_LONGEST_WORD = 24  # columns: longer words (URLs, paths) are broken where they must
+_LONGEST_WORD = 24  # columns; longer words (URLs, paths) may be broken
 _PIPE = re.compile(r"(?<!\\)\|")
 
 
@@ -45,7 +45,7 @@ def cells_of(line: str) -> list[str]:
 
 
 def shape_of(cells: list[list[Line]], ruler: list[str], width: int) -> Shape | None:
-    """From the head, the delimiter row (`ruler`) and the rows so far; None if this is no table."""
+    """From the head, the delimiter row (`ruler`) and the rows so far; None if it is no table."""
     head, _, *rows = cells
     if len(head) != len(ruler):
         return None
@@ -60,8 +60,8 @@ def shape_of(cells: list[list[Line]], ruler: list[str], width: int) -> Shape | N
 
 
 def fitted(cells: list[list[Line]], width: int) -> list[int]:
-    """The width of each column: its widest cell, the widest columns narrowed until all fit, but none so far
-    that a word would be broken."""
+    """The width of each column: its widest cell, then the widest are narrowed until all fit, without breaking
+    words."""
     count = max((len(row) for row in cells), default=0)
     columns = [[row[at] for row in cells if at < len(row)] for at in range(count)]
     wanted = [max(1, *map(line_width, column)) for column in columns]
@@ -84,7 +84,7 @@ def _longest_word(cell: Line) -> int:
 
 
 def table_rows(cells: list[list[Line]], shape: Shape, *, head: bool) -> list[Line]:
-    """The rows; `head` says whether the first of `cells` is the table's head."""
+    """The rows; `head`: the first of `cells` is the table's head."""
     count = len(shape.head)
     even = [_even(row, count) for row in cells]
     if not shape.columns:
@@ -176,7 +176,7 @@ def markdown_rows(block: Block, width: int, carried: Carried) -> tuple[list[Line
 
 
 def continue_row(spans: Line, width: int, carried: Carried) -> list[Line]:
-    """Append to a paragraph whose last row is unfinished."""
+    """Append to a paragraph with an unfinished last row."""
     line = [*carried.row, *spans]
     if not line:
         return []

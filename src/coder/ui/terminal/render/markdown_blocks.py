@@ -1,8 +1,8 @@
 """Streaming parser that splits markdown into final blocks.
 
-A block ends at a blank line or where another kind of block begins. Unbounded blocks are emitted in parts:
-code line by line, tables too once their columns are known, prose after a number of characters. So the part
-that may still change stays small. The cuts depend on the text alone, not on how it was chunked.
+A block ends at a blank line or where another kind begins. Unbounded blocks are emitted in parts: code by
+line, tables once their columns are known, prose after a number of characters. The cuts depend on the text
+alone, not on its chunks.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Closed = list[tuple[int, int]]
 
 TABLE_LINES = 40  # from which a table's columns are worked out
 PROSE_CHARS = 800
-SHAPED_CHARS = 4000  # for quotes and indented blocks, whose later parts would lose their markup
+SHAPED_CHARS = 4000  # for quotes and indented blocks: later parts lose their markup
 
 _FENCE = re.compile(r"^(\s*)(`{3,}|~{3,})[ \t]*([^`\n]*)\n?$")
 _ITEM = re.compile(r"^\s*(?:[-*+]|(\d{1,9})[.)])(?:\s|$)")
@@ -26,15 +26,15 @@ _HEADING = re.compile(r"^ {0,3}#{1,6}(?:\s|$)")
 _RULER = re.compile(r"^\s*\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?\s*$")
 _HR = re.compile(r"^ {0,3}(?:(?:\*\s*){3,}|(?:-\s*){3,}|(?:_\s*){3,})$")
 _SHAPED = re.compile(r"^(?:>| {4}|\t)")
-# The start of a line whose kind is still ambiguous: not shown yet.
+# The start of a line of ambiguous kind: not shown yet.
 _UNCLEAR = re.compile(r"^\s*(?:[-=*+#`~|: >]+|\d{1,9}[.)]?)\s*$")
 _CLEAR_BY = 60  # characters after which a line's kind is settled
 _DELIMITER = re.compile(r"\\.|`+|\*+|_+|~~|\[|\]")
 
 
 class Block(msgspec.Struct, frozen=True):
-    """`text` is the source including following blank lines. `opens` and `closes` tell whether this part is
-    the block's first and last; `in_list`: it is nested below a list item."""
+    """`text` is the source with following blank lines. `opens` and `closes`: this is the block's first, last
+    part; `in_list`: it is nested in a list item."""
 
     text: str
     kind: Kind
@@ -55,7 +55,7 @@ class Splitter:
         self._fence = ""  # the marks that opened the fence we are in
         self._info = ""
         self._opens = True
-        self._blank = False  # the lines end with a blank one: what follows is another block
+        self._blank = False  # the last line is blank: another block follows
         self._in_list = False
         self._within = False  # the line that has no end yet began in a part that is done
 
@@ -235,8 +235,8 @@ class Splitter:
 
 
 def stable_prefix(text: str) -> int:
-    """The length of the longest prefix that ends between words with no emphasis, code span or link open:
-    later text cannot change how it renders."""
+    """The longest prefix between words with no inline construct open: later text cannot change its
+    rendering."""
     closed: Closed = []
     at = _first_open(text, closed)
     while at > 0:

@@ -55,7 +55,7 @@ class PlainRenderer:
         self.answer = answer
         self.texts = texts
         self.palette = palette
-        self._open_kind = ""  # what the unfinished line belongs to: "", "thought", "content"
+        self._open_kind = ""  # kind of the unfinished line: "", "thought", "content"
         self._at_line_start = True
         self._above: Literal["", "prose", "block"] = ""  # the previous output of this turn
         self._wrapper: WordWrapper | None = None  # of the unfinished line

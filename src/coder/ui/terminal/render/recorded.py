@@ -1,4 +1,4 @@
-"""Renders what a past conversation consists of: the session's heading, typed messages, the last turns."""
+"""Renders a session's heading, typed messages and the last turns."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def brief_reply(command: str) -> Text | None:
 
 
 def session_lines(event: SessionStarted, texts: Catalog, width: int) -> list[Line]:
-    """Model, directory and id of the session; of the home directory a warning."""
+    """The session's model, directory and id; a warning in the home directory."""
     name: Line = [("strong", "coder"), ("dim", f" · {flat(event.model)} · ")]
     shown = display_path(Path(event.cwd))
     cwd = clip_left(shown, max(width - line_width(name), _LEAST_PATH))
@@ -49,7 +49,7 @@ def recent_lines(turns: Sequence[PastTurn], texts: Catalog, width: int) -> list[
 
 
 def message_lines(text: str, width: int) -> list[Line]:
-    """What the person said: marked and tinted, so that turns can be told apart."""
+    """A typed message, marked and tinted to separate turns."""
     rows: list[Line] = []
     for line in safe(text).split("\n"):
         first: Line = [("said", "  ")] if rows else [("prompt said", "› ")]

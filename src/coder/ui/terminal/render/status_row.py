@@ -1,7 +1,7 @@
-"""The status row of a running turn: what is happening, for how long, how much was written, which keys act.
+"""The status row of a running turn: activity, time, tokens, keys.
 
-Where the terminal is narrow, the least important parts are left out first, and a file's name is cut from the
-left, a command from the right.
+In a narrow terminal the least important parts are omitted; a file's name is cut from the left, a command from
+the right.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from coder.ui.terminal.render.width import Line, clip, clip_left, plain, text_wi
 from coder.ui.terminal.screen_state import PromptState, apply_event, input_sent
 
 _BETWEEN = " · "
-_ROOMY = 36  # columns that what is happening gets before the parts behind it
+_ROOMY = 36  # columns of the activity before the other parts get room
 _NARROW = 24  # the same in a narrow terminal
 _LEAST = 4
 
@@ -29,8 +29,8 @@ _LEAST = 4
 def busy_line(
     state: PromptState, texts: Catalog, columns: int, steer: str = "ctrl+s", stops: str = "busy.stops"
 ) -> Line:
-    """One row of at most `columns`. `steer`: the key's name; empty if there is none. `stops`: the text that
-    names the key which stops the turn."""
+    """One row of at most `columns`. `steer`: the key's name or ""; `stops`: text key of how to stop the
+    turn."""
     before, what, after, from_left = _doing(state, texts)
     wanted = min(text_width(before + what + after), _ROOMY, max(_NARROW, columns // 2))
     tail = _tail(state, texts, columns - wanted, steer, stops)
@@ -47,7 +47,7 @@ def _clipped(text: str, width: int) -> str:
 
 
 def _doing(state: PromptState, texts: Catalog) -> tuple[str, str, str, bool]:
-    """The words before the file or command, itself, the words behind it, and whether it is cut from the
+    """The activity: words before the file or command, itself, words after, and whether to cut it from the
     left."""
     if state.verifying:
         return *_around("busy.do.bash", flat(state.verifying), texts), False
@@ -69,13 +69,13 @@ def _doing(state: PromptState, texts: Catalog) -> tuple[str, str, str, bool]:
 
 
 def _around(key: str, what: str, texts: Catalog, **values: object) -> tuple[str, str, str]:
-    """The text of `key` in parts: before `what`, itself, behind it."""
+    """The text of `key` split at `what`: before, itself, after."""
     before, _, after = texts.say(key, what="\0", **values).partition("\0")
     return before, what, after
 
 
 def _tail(state: PromptState, texts: Catalog, room: int, steer: str, stops: str) -> str:
-    """What is behind it, in order; the parts that matter least are left out where there is no room."""
+    """The parts after the activity; the least important are omitted if there is no room."""
     say = texts.say
     tokens = round(state.turn_tokens + state.streamed)
     about = "~" if state.streamed else ""
@@ -159,7 +159,7 @@ class ProgressRow:
         if silent and self._free and self._state.approval is None:
             columns = get_terminal_size().columns - 1  # a full row would wrap
             line = busy_line(self._state, self._texts, columns, steer="", stops="busy.interrupts")
-            with contextlib.suppress(OSError):  # the terminal may be gone, which the next output finds out
+            with contextlib.suppress(OSError):  # the terminal is gone: the next output reports it
                 self._out.write(_ERASE + self._theme.line([("dim", text) for _, text in line]))
                 self._out.flush()
             self._drawn = True

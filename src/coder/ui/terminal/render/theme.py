@@ -1,7 +1,7 @@
-"""Colours by role, from the terminal's 16-colour palette, so that they fit the person's own colour scheme.
+"""Colours by role, from the terminal's 16-colour palette, to fit the person's colour scheme.
 
-Only tints (backgrounds that leave the text's own colour) and comments on them need more; a terminal without
-them gets a colour instead. Yellow is for questions to the person (`ask`) and nothing else.
+Only tints (backgrounds) and comments on them need more colours; other terminals get a colour instead. Yellow
+is reserved for questions (`ask`).
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class Theme:
 
 @functools.cache
 def _sgr(name: str, depth: int, style: str) -> str:
-    """The parameters of a style. The last role wins where two set the same."""
+    """The SGR parameters of a style. The last of conflicting roles wins."""
     codes, tints = _CODES[name], _TINTS[name]
     found = [tints[role][depth] if role in tints else codes.get(role, "") for role in style.split()]
     if style.startswith(PROGRAM) and codes:
@@ -129,7 +129,8 @@ def _program_colours(codes: str, depth: int) -> str:
 
 
 def filled(row: Line, role: str, width: int) -> Line:
-    """The row with `role`'s tint up to its end. At the right margin erasing would take the last character."""
+    """The row with `role`'s tint up to its end. At the right margin erasing would delete the last
+    character."""
     return [*row, (f"{role} {FILL}", "")] if width and line_width(row) % width else row
 
 
@@ -144,7 +145,7 @@ def chosen_theme(setting: str, environ: Mapping[str, str]) -> str:
 
 
 def colour_depth(environ: Mapping[str, str]) -> int:
-    """What the terminal says of itself: 2 for 24 bits, 1 for 256 colours, else 0."""
+    """From the environment: 2 for 24 bits, 1 for 256 colours, else 0."""
     if environ.get("COLORTERM", "") in ("truecolor", "24bit"):
         return 2
     return int(any(name in environ.get("TERM", "") for name in _256_COLOURS))

@@ -51,7 +51,7 @@ from coder.ui.terminal.render.streamed_text import StreamedText, thought_rows
 from coder.ui.terminal.render.width import Line, clip, wrap
 
 OUTPUT_ROWS = 5  # of a running command, live
-_OUTPUT_KEPT = 4000  # characters of it that are kept for that
+_OUTPUT_KEPT = 4000  # characters kept for it
 _GUTTER = 2  # columns before thinking
 
 
@@ -69,7 +69,7 @@ class Transcript:
         self._thought: list[str] = []  # the thought that is being streamed, if only its beginning is shown
         self._finished: list[Line] = []
         self._output = ""
-        self._gap = False  # a blank row precedes what follows
+        self._gap = False  # a blank row precedes the next one
         self._below_block = False  # a blank row precedes prose that follows
         self._deferred: list[Line] = []  # remarks deferred until the streamed text ends
         self._lookups: list[ToolCallChanged] = []  # that follow each other: one row while they are live
@@ -77,7 +77,7 @@ class Transcript:
         self._todos: list[dict[str, Any]] = []
         self._todos_told = True  # the list in scrollback is the newest
         self.pages: Callable[[], bool] = lambda: False  # there is a pager: of a long new file a part will do
-        self.unfold_key = "ctrl+o"  # which opens the transcript in the pager; empty if none does
+        self.unfold_key = "ctrl+o"  # key that opens the transcript in the pager; may be empty
         self.folds = True  # there is a live region, so that rows can wait in it
         self.thinking: Literal["full", "brief", "off"] = "full"
         self.output_lines = OUTPUT_LINES
@@ -125,7 +125,7 @@ class Transcript:
                 self._todos_changed(todos)
             case VerifyChanged():
                 self._output = ""
-                # The status row says that it runs, the evidence at the turn's end that it passed.
+                # The status row shows that it runs, the evidence at the turn's end that it passed.
                 if not self.folds or event.state not in ("started", "passed"):
                     self._append_block(verify_lines(event, self._texts, self._columns()))
             case ApprovalRequested():
@@ -139,7 +139,9 @@ class Transcript:
             case TurnEnded():
                 self._end_of_turn(event)
             case _:
-                if isinstance(event, Failed) and gave_up(event):  # which says how often it was tried, and why
+                if isinstance(event, Failed) and gave_up(
+                    event
+                ):  # the error names the attempts and the reason
                     self._retry = None
                 self._append_block(self._remarks(event))
         if len(self._finished) > before:
@@ -156,7 +158,7 @@ class Transcript:
             self._append_block(self._call_lines(event))
 
     def _folds_away(self, event: ToolCallChanged) -> bool:
-        """Whether it shares a row with the look-ups around it while that is live."""
+        """Whether it shares a live row with the look-ups around it."""
         plain = event.state == "success" and not event.detail
         return self.folds and plain and built_in(event.tool).looks_up()
 
@@ -177,7 +179,7 @@ class Transcript:
             self._gap, self._below_block, self._lookups = False, True, []
 
     def _flush_retry(self) -> None:
-        """Retries that follow each other are one line, which says how often."""
+        """Write consecutive retries as one line."""
         if self._retry is not None:
             event, self._retry = self._retry, None
             row = retry_line(event, self._texts, self._columns())
@@ -185,7 +187,7 @@ class Transcript:
             self._gap, self._below_block = False, True
 
     def _todos_changed(self, todos: list[dict[str, Any]]) -> None:
-        """A new list, or one that is done, goes to scrollback; progress is a live row."""
+        """A new or completed list goes to scrollback; progress is a live row."""
         new = [todo["content"] for todo in todos] != [todo["content"] for todo in self._todos]
         self._todos_told = new or todos_ended(todos) or not self.folds
         self._todos = todos
@@ -212,7 +214,7 @@ class Transcript:
         self._pieces.append(text)
 
     def _shown_thought(self, text: str) -> str:
-        """What `ui.thinking` shows of it: all, the first line of each thought, or nothing."""
+        """The text as `ui.thinking` shows it: all, the first line of each thought, or nothing."""
         if self.thinking != "brief":
             return text if self.thinking == "full" else ""
         begun = "".join(self._thought)
@@ -229,7 +231,7 @@ class Transcript:
             self._append_prose(self._streamed.feed(safe(text), self._prose_columns))
 
     def _append_prose(self, rows: list[Line]) -> None:
-        """Append streamed rows, after a blank row where one is due."""
+        """Append streamed rows, after a blank row if one is due."""
         if rows:
             self._flush_lookups()
             self._flush_retry()
@@ -242,7 +244,7 @@ class Transcript:
         return max(1, self._columns() - (_GUTTER if self._stream_kind == "thought" else 0))
 
     def _in_gutter(self, rows: list[Line]) -> list[Line]:
-        """Thinking is set off from the answer, which has no margin."""
+        """Indent thinking."""
         if self._stream_kind != "thought":
             return rows
         return [[("", " " * _GUTTER), *row] if row else row for row in rows]
@@ -281,8 +283,7 @@ class Transcript:
         self._gap = self._below_block = self._answering = False
 
     def echo(self, lines: list[Line], *, apart: bool = False) -> None:
-        """Append typed text or a line of the terminal itself. `apart`: insert it without ending the answer
-        that is streaming."""
+        """Append typed text or a line of the terminal. `apart`: without ending the answer that streams."""
         if not apart:
             self._append_block(lines)
             return
@@ -296,8 +297,7 @@ class Transcript:
     # for the live region
 
     def drain(self, limit: int) -> list[Line]:
-        """Take the finished rows; with a live tail (`limit`) also the stable rows of the unfinished block,
-        since a resize can only spoil what is live."""
+        """Take the finished rows; with a live tail (`limit`) also the stable rows of the unfinished block."""
         self._feed_pieces()
         if self._streamed is not None and limit:
             self._append_prose(self._streamed.settle(self._prose_columns))
@@ -321,7 +321,7 @@ class Transcript:
             rows.insert(0, lookup_line(self._lookups, self._texts, width))
             rows[:0] = [[]] if self._gap else []
         if self._output:
-            rows.append([])  # where the summary will be: it is not the output of what is above
+            rows.append([])  # of the summary: the output below is not of the call above
             lines = output_lines(self._output)[-min(limit, OUTPUT_ROWS) :]
             spread = [[(style, text.expandtabs(4)) for style, text in line] for line in lines]
             rows += [clip(output_line(line), width) for line in spread]

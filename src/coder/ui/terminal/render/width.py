@@ -39,9 +39,8 @@ def line_width(line: Line) -> int:
 
 
 def wrap(line: Line, width: int, first: Line | None = None, rest: Line | None = None) -> list[Line]:
-    """Word-wrap a line at `width` columns, with the prefix `first` on the first row and `rest` on the others.
-    Only spaces at a break are dropped, and appending text changes the last row only: the others can be
-    committed before the text is complete."""
+    """Word-wrap at `width` columns, with prefixes `first` and `rest`. Only spaces at a break are dropped, and
+    appending text changes the last row only, so that the others can be committed."""
     if not first and not rest and len(line) == 1 and (quick := _wrap_words(*line[0], width)) is not None:
         return quick
     first, rest = first or [], rest or []
@@ -72,7 +71,7 @@ def wrap(line: Line, width: int, first: Line | None = None, rest: Line | None = 
 
 
 def _fits(line: Line, room: int) -> bool:
-    """Whether a line is one row as it is: fast, and False where it would take a closer look."""
+    """Whether the line is certainly one row; a fast check."""
     text = "".join([text for _, text in line])
     return 0 < len(text) <= room and text.isascii() and text.isprintable() and text[-1] != " "
 
@@ -167,7 +166,7 @@ def cut_to(text: str, width: int) -> list[str]:
 
 
 def cut_spans(line: Line, width: int, rest: int) -> list[Line]:
-    """Hard-wrap a styled line at `width` columns, and at `rest` from its second row on; keeps all of it."""
+    """Hard-wrap a styled line at `width` columns, at `rest` from its second row on."""
     rows: list[Line] = [[]]
     left = width
     for style, text in line:
@@ -214,7 +213,7 @@ def clip(line: Line, width: int) -> Line:
 
 
 def clip_left(text: str, width: int) -> str:
-    """Truncate from the left, with a `…`: of a path the end tells most."""
+    """Truncate from the left, with a `…`: a path's end is most telling."""
     if text_width(text) <= width:
         return text
     while text and text_width(text) + 1 > width:
@@ -232,7 +231,7 @@ _ROWS_HELD = 4  # buffer limit of one word
 
 
 class WordWrapper:
-    """`feed` pieces, then `finish`; both return what to write now."""
+    """Wraps streamed text: `feed` pieces, then `finish`; both return text to write now."""
 
     def __init__(self, width: int) -> None:
         self._width = width
@@ -240,7 +239,7 @@ class WordWrapper:
         self._spaces = ""  # dropped at a break
         self._word = ""
         self._overlong_end = ""  # last written character of a word longer than a row
-        self._line = ""  # start of the line, which tells code and tables from prose
+        self._line = ""  # start of the line: code, a table or prose
         self._in_code = False
 
     def feed(self, text: str) -> str:
