@@ -28,7 +28,7 @@ from coder.protocol import entries
 from coder.protocol.history import HistoryEvent
 from coder.protocol.messages import Tokens
 from coder.texts import Catalog
-from coder.ui.browser.pages import Answers
+from coder.ui.browser.pages import PageApi
 
 _SOURCE = Path(__file__).parents[1] / "src"
 _CHINESE = "请修复登录页面的数据库连接并补充测试然后检查缓存与索引是否一致说明原因"
@@ -160,7 +160,7 @@ def measure_view(directory: Path) -> None:
         for path in sorted((directory / "history").iterdir()):
             file.write(path.read_bytes())
     print(f"one record, {(large / 'all.jsonl').stat().st_size / 1e6:.0f} MB")
-    answers = Answers(directory / "home", [Project(str(directory), str(large))], Catalog("en"))
+    answers = PageApi(directory / "home", [Project(str(directory), str(large))], Catalog("en"))
     for what, question in (("first page", "events"), ("outline", "outline")):
         for times in ("", " again"):
             timed(what + times, partial(answers.answer, question, {"s": "0/all"}))

@@ -161,10 +161,10 @@ def _use_what_is_made_at_first_use() -> None:
     from coder.engine.verify.claims import claim_in
     from coder.policy.shell.judge import judge
     from coder.ui.terminal.render.highlight import CodeState, code_lines
-    from coder.ui.terminal.render.markdown import Carried, markdown_rows
+    from coder.ui.terminal.render.markdown import BlockState, markdown_rows
     from coder.ui.terminal.render.markdown_blocks import Block
 
-    markdown_rows(Block("A *word* and `code`.\n", "prose"), 80, Carried())
+    markdown_rows(Block("A *word* and `code`.\n", "prose"), 80, BlockState())
     code_lines(["x = 1  # y"], "python", CodeState())
     TokenCounter(DEFAULT_TOKENIZER).count("Antidisestablishmentarianism, and shorter words.")
     announces("It is done. I will look now.")

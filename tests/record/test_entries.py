@@ -27,7 +27,7 @@ from coder.protocol import entries
 from coder.protocol.history import HistoryEvent
 from coder.texts import Catalog
 from coder.ui.acp.updates import RecordReplay
-from coder.ui.browser.event_html import Renderer
+from coder.ui.browser.event_html import EventHtml
 from kit.record_sessions import RECORDS, Told
 
 OLD = [path for path in RECORDS if path.stem != "unknown"]
@@ -137,7 +137,7 @@ def test_nothing_that_a_line_may_hold_stops_a_reader(events: list[HistoryEvent])
         assert isinstance(event.entry, FORMS[event.type])
         for taker in takers:
             taker.take(event)
-        "".join([*lines_of(event, texts.say, "", {}), Renderer(texts).html(event)]).encode()
+        "".join([*lines_of(event, texts.say, "", {}), EventHtml(texts).html(event)]).encode()
 
 
 def test_a_field_that_does_not_fit_costs_itself_alone() -> None:

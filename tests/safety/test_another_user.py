@@ -22,7 +22,7 @@ from coder.context.prompt import project_instructions
 from coder.extend.mcp.oauth import _Redirect
 from coder.extend.modes.discover import ModeRoots, discover
 from coder.texts import Catalog
-from coder.ui.browser.pages import Answers
+from coder.ui.browser.pages import PageApi
 from coder.ui.browser.web_server import ViewServer
 from kit import ScriptedServer
 from kit.companion import FakeEditor
@@ -125,7 +125,7 @@ def another_user() -> Iterator[None]:
 @as_root
 def test_a_code_on_the_browser_s_command_line_is_of_no_use_to_others(tmp_path: Path) -> None:
     """They read it in /proc before the browser has started."""
-    with ViewServer(Answers(tmp_path, [], Catalog("en")), Catalog("en")) as server:
+    with ViewServer(PageApi(tmp_path, [], Catalog("en")), Catalog("en")) as server:
         threading.Thread(target=server.serve_forever, args=(0.01,)).start()
         headers = {"X-Coder-Code": server.one_time_url().partition("#code=")[2]}
 

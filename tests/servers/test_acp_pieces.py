@@ -20,7 +20,7 @@ from coder.ui.acp.acp_tools import (
     printed,
     title_of,
 )
-from coder.ui.acp.params import Block, Contents, Link, Resource, TextBlock, mcp_servers
+from coder.ui.acp.params import Block, LinkBlock, ResourceBlock, ResourceContents, TextBlock, mcp_servers
 from coder.ui.acp.prompt_blocks import message_of
 from kit.images import png
 
@@ -100,20 +100,22 @@ def said(*blocks: Block) -> tuple[str, str]:
     ],
 )
 def test_links(uri: str, shown: str) -> None:
-    assert said(TextBlock("see"), Link(uri, "it"), TextBlock(", please")) == (f"see {shown}, please", "")
+    assert said(TextBlock("see"), LinkBlock(uri, "it"), TextBlock(", please")) == (f"see {shown}, please", "")
 
 
 @pytest.mark.parametrize("uri", ["//[x", "file://[x", "http://[::1"])
 def test_an_address_that_is_none_is_a_name(uri: str) -> None:
-    found = message_of([Resource(Contents(uri=uri, text="t"))], ROOT)
+    found = message_of([ResourceBlock(ResourceContents(uri=uri, text="t"))], ROOT)
     assert found.attached == f'<resource name="{uri}">\nt\n</resource>'
 
 
 def test_an_embedded_resource_is_attached_and_named() -> None:
-    resource = Resource(Contents(uri="file:///home/ann/space/a.py", text="x = 1\n"))
+    resource = ResourceBlock(ResourceContents(uri="file:///home/ann/space/a.py", text="x = 1\n"))
     assert said(TextBlock("fix "), resource) == ("fix a.py", '<resource name="a.py">\nx = 1\n</resource>')
     assert said(resource) == ("", '<resource name="a.py">\nx = 1\n</resource>')
-    binary = message_of([TextBlock("see"), Resource(Contents(uri="file:///x.png", blob="AAAA"))], ROOT)
+    binary = message_of(
+        [TextBlock("see"), ResourceBlock(ResourceContents(uri="file:///x.png", blob="AAAA"))], ROOT
+    )
     assert (binary.binary, binary.attached) == (["/x.png"], "")
 
 
@@ -123,8 +125,8 @@ def test_an_embedded_resource_is_attached_and_named() -> None:
         ([TextBlock("!ls")], "!ls"),
         ([TextBlock("!ls\n")], "!ls\n"),
         ([TextBlock("![logo](x.png)\n\nWhat is this?")], ""),
-        ([TextBlock("!ls"), Link("file:///home/ann/space/a.py", "a.py")], ""),
-        ([TextBlock("/review"), Resource(Contents(uri="x:y", text="z"))], "/review x:y"),
+        ([TextBlock("!ls"), LinkBlock("file:///home/ann/space/a.py", "a.py")], ""),
+        ([TextBlock("/review"), ResourceBlock(ResourceContents(uri="x:y", text="z"))], "/review x:y"),
     ],
 )
 def test_only_a_line_that_is_nothing_else_is_the_persons_shell(blocks: list[Block], text: str) -> None:
@@ -134,9 +136,15 @@ def test_only_a_line_that_is_nothing_else_is_the_persons_shell(blocks: list[Bloc
 
 
 @pytest.mark.parametrize(
-    "link", [Link("!touch x"), Link("x:y", "!touch x"), Link("file:///undo"), Link("https://x.y", "/undo")]
+    "link",
+    [
+        LinkBlock("!touch x"),
+        LinkBlock("x:y", "!touch x"),
+        LinkBlock("file:///undo"),
+        LinkBlock("https://x.y", "/undo"),
+    ],
 )
-def test_a_link_is_no_command(link: Link) -> None:
+def test_a_link_is_no_command(link: LinkBlock) -> None:
     """Its name was chosen from a list, and may be anybody's."""
     assert message_of([link], ROOT).text.startswith("<")
     assert message_of([TextBlock(" "), link, TextBlock("what is it?")], ROOT).text.startswith(" <")

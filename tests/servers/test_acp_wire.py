@@ -14,7 +14,7 @@ from acp_kit import PATIENCE, Line, bare
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coder.ui.acp.acp_server import AcpServer, Chosen
+from coder.ui.acp.acp_server import AcpChoices, AcpServer
 from coder.ui.stdio import LONGEST_LINE, EditorOutbox
 from kit import ScriptedServer
 from kit.calls import call
@@ -137,7 +137,7 @@ _JSON = st.recursive(
     max_leaves=12,
 )
 _METHODS = st.sampled_from(
-    ["initialize", *AcpServer(Chosen(environ={}), EditorOutbox(-1, lambda _: None))._methods()]
+    ["initialize", *AcpServer(AcpChoices(environ={}), EditorOutbox(-1, lambda _: None))._methods()]
 )
 _PARAMS = st.fixed_dictionaries(
     {},
@@ -263,8 +263,8 @@ def test_a_flood_of_output_and_nobody_reading_stays_bounded(project: Project) ->
 def test_nobody_else_reads_or_writes_the_line() -> None:
     code = (
         "import os, sys\n"
-        "from coder.ui.stdio import take_over\n"
-        "given, taken = take_over()\n"
+        "from coder.ui.stdio import take_over_streams\n"
+        "given, taken = take_over_streams()\n"
         "print('stray'); os.system('echo child; cat'); os.write(1, b'bytes')\n"
         "os.write(taken, b'protocol ' + os.read(given, 100))\n"
     )

@@ -14,7 +14,7 @@ import pytest
 from coder.extend.mcp.client import StdioEndpoint, connect
 from coder.protocol.events import SessionStarted
 from coder.texts import CoderError
-from coder.ui.mcp_server import Chosen, McpServer, _Call, _Progress
+from coder.ui.mcp_server import McpChoices, McpServer, _Call, _Progress
 from coder.ui.stdio import EditorOutbox
 from kit import ScriptedServer
 from kit.calls import bash
@@ -152,7 +152,7 @@ def test_a_folder_that_is_exchanged_while_its_task_waits_is_refused(project: Pro
     (project.cwd / "sub").mkdir()
 
     async def scenario() -> dict[str, Any]:
-        chosen = Chosen(root=project.cwd, environ=project.environ("http://127.0.0.1:9/"))
+        chosen = McpChoices(root=project.cwd, environ=project.environ("http://127.0.0.1:9/"))
         server = McpServer(chosen, EditorOutbox(1, lambda error: None))
         for _ in range(4):
             await server._places.acquire()  # four tasks run
@@ -169,7 +169,7 @@ def test_a_folder_that_is_exchanged_while_its_task_waits_is_refused(project: Pro
     assert "is no folder below" in result["content"][0]["text"]
     elsewhere = SessionStarted("1", str(project.home), "m", "default", "balanced")
     with pytest.raises(CoderError):
-        _Progress(Any, None, project.cwd / "sub").take(elsewhere)  # type: ignore[arg-type]
+        _Progress(Any, None, project.cwd / "sub").handle(elsewhere)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("folder", [".git/hooks", "sub/.git", ".coder", ".claude/agents", "hooks", "..", "/"])

@@ -58,7 +58,7 @@ def test_a_yes_typed_twice_does_not_answer_the_question_behind(
     )
 
     def take(event: Any) -> None:
-        for one in questions.take(event):
+        for one in questions.visible(event):
             state.approval = one if isinstance(one, ApprovalRequested) else None
             prompt.update()
 

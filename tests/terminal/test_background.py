@@ -7,7 +7,7 @@ from prompt_toolkit.key_binding.key_processor import KeyPress
 from pty_kit import ENTER, Terminal
 
 from coder.ui.terminal.input.keyboard import Keyboard
-from coder.ui.terminal.render.live_region import QUERY, may_ask, theme_on
+from coder.ui.terminal.render.live_region import BACKGROUND_QUERY, can_query_background, theme_for_background
 from kit import ScriptedServer
 from kit.driving import Project
 
@@ -27,16 +27,16 @@ LIGHT_TINT, DARK_TINT = b"48;5;254", b"48;5;236"
     ],
 )
 def test_what_an_answer_means(answer: str, theme: str) -> None:
-    assert theme_on(answer) == theme
+    assert theme_for_background(answer) == theme
 
 
 def test_who_is_asked() -> None:
-    assert may_ask("auto", {"TERM": "xterm-256color"})
-    assert may_ask("auto", {"TERM": "tmux-256color", "TMUX": "x"})
-    assert not may_ask("light", {"TERM": "xterm-256color"})
-    assert not may_ask("auto", {"TERM": "xterm-256color", "NO_COLOR": "1"})
+    assert can_query_background("auto", {"TERM": "xterm-256color"})
+    assert can_query_background("auto", {"TERM": "tmux-256color", "TMUX": "x"})
+    assert not can_query_background("light", {"TERM": "xterm-256color"})
+    assert not can_query_background("auto", {"TERM": "xterm-256color", "NO_COLOR": "1"})
     for term in ("dumb", "linux"):
-        assert not may_ask("auto", {"TERM": term})
+        assert not can_query_background("auto", {"TERM": term})
 
 
 def test_an_answer_in_pieces_types_nothing() -> None:
@@ -65,7 +65,7 @@ def test_the_theme_follows_the_terminal(project: Project, answer: str, tint: byt
         Terminal(project, server.url, COLORFGBG=guess) as terminal,
     ):
         terminal.until_idle()
-        terminal.until(lambda: QUERY.encode() in terminal.raw)
+        terminal.until(lambda: BACKGROUND_QUERY.encode() in terminal.raw)
         terminal.type(f"dr{answer}\x1b\\aft{ENTER}")  # among the keys
         terminal.until("\none\n")
         assert "› draft\n" in terminal.text
@@ -75,7 +75,7 @@ def test_the_theme_follows_the_terminal(project: Project, answer: str, tint: byt
         terminal.pump(0.3)
         terminal.type(f"{answer[6:]}\x07next{ENTER}")
         terminal.until("two")
-        assert terminal.raw.count(QUERY.encode()) == 1
+        assert terminal.raw.count(BACKGROUND_QUERY.encode()) == 1
         assert ({LIGHT_TINT, DARK_TINT} - {tint}).pop() not in terminal.raw
 
 

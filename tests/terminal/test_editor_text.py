@@ -15,7 +15,7 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.formatted_text import fragment_list_to_text
 from prompt_toolkit.layout.controls import SearchBufferControl, UIContent
 
-from coder.ui.terminal.input.editing import Caret, Shape, moved, row_of, text_rows
+from coder.ui.terminal.input.editing import Caret, WindowShape, moved_by_rows, row_of, text_rows
 from coder.ui.terminal.input.input_history import LONGEST
 from coder.ui.terminal.input.keyboard import InputControl
 from coder.ui.terminal.input.menu import MenuItem, ranked
@@ -329,25 +329,25 @@ def test_the_column_is_kept_over_a_short_row() -> None:
     assert typed("long enough\nx\nlong enough", UP, UP, "|").text == "long enough|\nx\nlong enough"
 
 
-SHAPES = st.builds(Shape, st.integers(6, 20), st.integers(0, 4), st.just(2))
+SHAPES = st.builds(WindowShape, st.integers(6, 20), st.integers(0, 4), st.just(2))
 WIDE = st.text(alphabet="ab中\n\te\u0301", max_size=60)
 
 
 @given(WIDE, SHAPES, st.integers(0, 60))
-def test_every_place_is_in_one_row_and_rows_fit(text: str, shape: Shape, at: int) -> None:
+def test_every_place_is_in_one_row_and_rows_fit(text: str, shape: WindowShape, at: int) -> None:
     at = min(at, len(text))
     rows = text_rows(text, shape)
     assert sum(len(row.columns) for row in rows) == len(text) + 1
     row = rows[row_of(rows, at)]
     assert 0 <= at - row.start < len(row.columns)
     assert all(column <= shape.columns for row in rows for column in row.columns)
-    up = moved(rows, at, -1)
+    up = moved_by_rows(rows, at, -1)
     if up is not None:
         assert row_of(rows, up[0]) == row_of(rows, at) - 1
 
 
 @given(st.text(alphabet="ab中 \t\x01", max_size=60), SHAPES)
-def test_only_a_word_longer_than_a_row_is_broken(text: str, shape: Shape) -> None:
+def test_only_a_word_longer_than_a_row_is_broken(text: str, shape: WindowShape) -> None:
     for row in text_rows(text, shape)[1:]:
         begun = re.split(r"[^ab]", text[: row.start])[-1]
         rest = re.split(r"[^ab]", text[row.start :])[0]
@@ -356,7 +356,7 @@ def test_only_a_word_longer_than_a_row_is_broken(text: str, shape: Shape) -> Non
 
 
 @given(st.text(alphabet="ab中 e\u0301", max_size=60), SHAPES)
-def test_the_text_is_drawn_in_the_rows_that_the_arrows_move_by(text: str, shape: Shape) -> None:
+def test_the_text_is_drawn_in_the_rows_that_the_arrows_move_by(text: str, shape: WindowShape) -> None:
     widths = shape.prompt, shape.margin
 
     def prefix(_line: int, wrapped: int) -> str:

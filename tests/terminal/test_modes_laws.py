@@ -25,7 +25,7 @@ from coder.protocol.modes import (
 from coder.texts import Catalog
 from coder.ui.terminal.input.editing import Caret
 from coder.ui.terminal.input.menu import MenuItem, ranked
-from coder.ui.terminal.modes.form import Field, Form, caret_line, field_of, typed
+from coder.ui.terminal.modes.form import FormField, ModeForm, caret_line, edited_text_line, field_of
 from coder.ui.terminal.modes.known_modes import KnownModes
 from coder.ui.terminal.modes.mode_bar import CustomModeBar, edited_in_place
 from coder.ui.terminal.modes.mode_menu import ModeMenu
@@ -87,7 +87,7 @@ def one_row(text: str) -> bool:
 def test_the_caret_stays_in_the_text(text: str, at: int, keys: list[tuple[str, str]]) -> None:
     caret = Caret(text, min(at, len(text)))
     for name, data in keys:
-        caret = typed(caret, name, data) or caret
+        caret = edited_text_line(caret, name, data) or caret
         assert 0 <= caret.at <= len(caret.text)
 
 
@@ -115,7 +115,7 @@ def test_a_form_takes_any_key_and_fits_any_screen(
     variables: list[ModeVariable], values: list[str], keys: list[tuple[str, str]], width: int, height: int
 ) -> None:
     given_values = {v.name: value for v, value in zip(variables, values, strict=False)}
-    form = Form("/m", "Title 标题 \x1b[31m", "persistent", variables, given_values)
+    form = ModeForm("/m", "Title 标题 \x1b[31m", "persistent", variables, given_values)
     for name, data in keys:
         answer = form.key(name, data)
         if answer == "apply":  # only where every value is one that its variable takes
@@ -139,9 +139,9 @@ def test_a_bar_takes_any_key_and_every_op_is_a_whole_target(
 ) -> None:
     known = KnownModes()
     definitions = [definition(f"/m{n}", variables) for n, variables in enumerate(modes)]
-    known.take(listed(*definitions))
+    known.handle(listed(*definitions))
     on = [rendered(one) for one in definitions]
-    known.take(changed(on))
+    known.handle(changed(on))
     sent: list[SetModeState | TriggerInstantMode] = []
 
     def send(op: SetModeState | TriggerInstantMode) -> bool:
@@ -159,12 +159,12 @@ def test_a_bar_takes_any_key_and_every_op_is_a_whole_target(
             assert isinstance(op, SetModeState)
             assert len(before ^ {target.mode_id for target in op.modes}) <= 1
             revisions.append(op.client_rev or 0)
-            known.take(
+            known.handle(
                 changed(
                     [mode for mode in on if mode.mode_id in {t.mode_id for t in op.modes}], rev=op.client_rev
                 )
             )
-            known.take(InputDone(op="set_mode_state"))
+            known.handle(InputDone(op="set_mode_state"))
         sent.clear()
         drawn = bar.rows(width)
         assert len(drawn) <= max(1, rows - 4) + 1
@@ -180,12 +180,12 @@ def test_three_states_of_a_value() -> None:
     fresh = field_of(ModeVariable("v", default="d"), "")
     assert (fresh.value_state, fresh.shown) == ("default", "d")
     set_now = fresh.key("x", "x")
-    assert isinstance(set_now, Field)
+    assert isinstance(set_now, FormField)
     assert (set_now.value_state, set_now.shown) == ("explicit", "x")
     had = field_of(ModeVariable("v", default="d"), "x")
     assert had.value_state == "explicit"
     cleared = had.key("backspace", "")
-    assert isinstance(cleared, Field)
+    assert isinstance(cleared, FormField)
     assert (cleared.value_state, cleared.shown) == ("pending_unset", "d")
 
 
@@ -214,8 +214,8 @@ def test_where_a_variable_is_edited() -> None:
 def test_an_edit_takes_back_no_other_one_neither_before_it_is_answered() -> None:
     known = KnownModes()
     one = definition("/m", [ModeVariable("a", default="A"), ModeVariable("b"), ModeVariable("c")])
-    known.take(listed(one))
-    known.take(changed([rendered(one, a=state("a", "", default="A"))]))
+    known.handle(listed(one))
+    known.handle(changed([rendered(one, a=state("a", "", default="A"))]))
     sent: list[SetModeState | TriggerInstantMode] = []
 
     def send(op: SetModeState | TriggerInstantMode) -> bool:
@@ -235,15 +235,15 @@ def test_an_edit_takes_back_no_other_one_neither_before_it_is_answered() -> None
     assert bar.form is not None
     assert bar.form.values == {"a": "", "b": "x", "c": "y"}
     for _ in sent:
-        known.take(InputDone(op="set_mode_state"))
+        known.handle(InputDone(op="set_mode_state"))
     assert known.explicit("/m") == {"a": ""}  # nothing is under way any more: the engine's word holds
 
 
 def test_the_caret_of_a_long_value_is_seen_where_there_is_little_room() -> None:
     known = KnownModes()
     one = definition("/mode-number-30", [ModeVariable("q")])
-    known.take(listed(one))
-    known.take(changed([rendered(one)]))
+    known.handle(listed(one))
+    known.handle(changed([rendered(one)]))
     bar = CustomModeBar(known, TEXTS, Theme("none"), lambda _op: True, lambda: (40, 10))
     bar.enter()
     bar.key("enter", "")
@@ -256,10 +256,10 @@ class TestTheBook:
         known = KnownModes()
         a = definition("/a", [ModeVariable("own", default="d"), ModeVariable("kept", mode_scoped=False)])
         b = definition("/b", [])
-        known.take(listed(a, b))
+        known.handle(listed(a, b))
         one = rendered(a, own=state("own", "x", default="d"), kept=state("kept", "y"))
         two = rendered(b)
-        known.take(changed([one, two], rev=4))
+        known.handle(changed([one, two], rev=4))
         return known, one, two
 
     def test_targets_are_whole_and_newer_than_what_was_done(self) -> None:
@@ -283,27 +283,27 @@ class TestTheBook:
     def test_what_is_off_stays_listed_without_its_own_values_until_the_bar_is_left(self) -> None:
         known, _, two = self.known()
         known.target_without("/a")
-        known.take(changed([two], rev=5))
-        known.take(InputDone(op="set_mode_state"))
+        known.handle(changed([two], rev=5))
+        known.handle(InputDone(op="set_mode_state"))
         off, on = known.entries()
         assert (off.mode.mode_id, off.on, on.on) == ("/a", False, True)
         assert [(v.name, v.value) for v in off.mode.variables] == [("own", "d"), ("kept", "y")]
         assert known.target_with("/a").modes[-1] == PersistentModeTarget("/a")
-        known.tidy()
+        known.remove_disabled()
         assert [entry.mode.mode_id for entry in known.entries()] == ["/b"]
 
     def test_a_refusal_is_told_at_the_mode_and_goes_with_the_next_success(self) -> None:
         known, one, two = self.known()
         error = ModeError("/a", "no", variable="own", code="missing")
-        known.take(changed([one, two], errors=[error], refused_modes=[rendered(definition("/a", []))]))
+        known.handle(changed([one, two], errors=[error], refused_modes=[rendered(definition("/a", []))]))
         first, second = known.entries()
         assert (first.on, first.missing, first.mode, second.errors) == (True, ["own"], one, [])
-        known.take(changed([one, two], rev=6))
+        known.handle(changed([one, two], rev=6))
         assert known.entries()[0].missing == []
 
     def test_another_session_begins_with_nothing_on(self) -> None:
         known, *_ = self.known()
-        known.take(SessionStarted("s", "/", "m", "default", "balanced"))
+        known.handle(SessionStarted("s", "/", "m", "default", "balanced"))
         assert known.entries() == []
         op = known.target_with("/b")
         assert op.modes == [PersistentModeTarget("/b")]
@@ -328,16 +328,16 @@ class TestTheMenu:
         known = KnownModes()
         menu = ModeMenu(known, TEXTS)
         one = definition("/a", [ModeVariable("r", required=True), ModeVariable("o")])
-        known.take(listed(one))
+        known.handle(listed(one))
         first = menu.items()
         assert [item.hint for item in first] == ["<r> [o]"]
         assert menu.items() is first
-        known.take(changed([rendered(one)]))
+        known.handle(changed([rendered(one)]))
         assert [item.label for item in menu.items()] == ["/a", "/modes off a"]
         assert [item.insert for item in menu.arguments("")] == ["off a"]
 
     def test_usage_leaves_room(self) -> None:
         known = KnownModes()
-        known.take(listed(definition("/a", [ModeVariable(f"variable{n}") for n in range(9)])))
+        known.handle(listed(definition("/a", [ModeVariable(f"variable{n}") for n in range(9)])))
         (item,) = ModeMenu(known, TEXTS).items()
         assert item.hint == "[variable0] [variable1] …"

@@ -7,7 +7,7 @@ import re
 import pytest
 from pty_kit import ESC, Terminal
 
-from coder.ui.terminal.render.markdown import Carried, markdown_rows
+from coder.ui.terminal.render.markdown import BlockState, markdown_rows
 from coder.ui.terminal.render.markdown_blocks import Block
 from coder.ui.terminal.render.width import plain
 from kit import ScriptedServer
@@ -149,5 +149,5 @@ def test_a_fence_that_a_cancel_leaves_open(project: Project, columns: int, rows:
     "name", ["pkg/__init__.py:183", "src/__main__.py", "__init__.py", "a/_b_/c.py", "tests/__snapshots__/x"]
 )
 def test_underscores_of_a_name_are_no_emphasis(name: str) -> None:
-    rows, _ = markdown_rows(Block(f"See {name} for __that__ and _this_.\n", "prose"), 100, Carried())
+    rows, _ = markdown_rows(Block(f"See {name} for __that__ and _this_.\n", "prose"), 100, BlockState())
     assert plain(rows[0]) == f"See {name} for that and this."

@@ -19,7 +19,7 @@ from coder.ui.terminal.render import markdown as tables
 from coder.ui.terminal.render import markdown_blocks as blocks
 from coder.ui.terminal.render import streamed_text as flow
 from coder.ui.terminal.render.highlight import CodeState, code_lines
-from coder.ui.terminal.render.markdown import Carried, markdown_rows
+from coder.ui.terminal.render.markdown import BlockState, markdown_rows
 from coder.ui.terminal.render.markdown_blocks import Block, Splitter
 from coder.ui.terminal.render.streamed_text import StreamedText, thought_rows
 from coder.ui.terminal.render.transcript import Transcript
@@ -262,7 +262,7 @@ def test_thoughts_cost_no_more_than_they_are_long(work: Work) -> None:
 
 def test_a_block_of_the_kind_that_needs_no_parsing_is_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(markdown, "_parser", None)
-    rows, _ = markdown_rows(Block("only words, 中文 too.\n", "prose"), 40, Carried())
+    rows, _ = markdown_rows(Block("only words, 中文 too.\n", "prose"), 40, BlockState())
     assert [plain(row) for row in rows] == ["only words, 中文 too."]
-    rows, _ = markdown_rows(Block("  12) an item that is wrapped\n", "item", in_list=True), 20, Carried())
+    rows, _ = markdown_rows(Block("  12) an item that is wrapped\n", "item", in_list=True), 20, BlockState())
     assert [plain(row) for row in rows] == ["  12) an item that", "      is wrapped"]

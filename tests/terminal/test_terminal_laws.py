@@ -16,10 +16,10 @@ from coder.ui.terminal.input.editing import (
     Caret,
     approval_answer,
     batches,
-    continued,
+    completed_text,
+    continued_line,
     escaped_path,
     menu_request,
-    replaced,
     restored_draft,
 )
 from coder.ui.terminal.input.file_index import find_paths
@@ -27,7 +27,7 @@ from coder.ui.terminal.input.menu import Menu, MenuItem, ranked
 from coder.ui.terminal.input.pastes import collapses, expanded, paste_label, without_label
 from coder.ui.terminal.render.event_lines import tool_lines
 from coder.ui.terminal.render.live_region import reflows, rows_after_reflow
-from coder.ui.terminal.render.markdown import Carried, markdown_rows
+from coder.ui.terminal.render.markdown import BlockState, markdown_rows
 from coder.ui.terminal.render.markdown_blocks import Block, Splitter, stable_prefix
 from coder.ui.terminal.render.streamed_text import StreamedText, thought_rows
 from coder.ui.terminal.render.theme import Theme, chosen_theme
@@ -170,7 +170,7 @@ def test_wide_characters_count_twice() -> None:
 @given(st.lists(st.text(max_size=10), max_size=6))
 def test_thoughts_are_shown_as_they_are(lines: list[str]) -> None:
     text = "\n".join(line.replace("\r", "") for line in lines)
-    rows, _ = thought_rows(Block(text, "prose"), 80, Carried())
+    rows, _ = thought_rows(Block(text, "prose"), 80, BlockState())
     assert "\n".join(map(plain, rows)).split() == text.split()
 
 
@@ -227,12 +227,12 @@ def test_what_was_written_of_an_answer_that_begins_again_is_said_to_be_void() ->
 @given(st.text(max_size=30), st.integers(0, 30))
 def test_a_trailing_backslash_becomes_a_new_line_at_the_end_only(text: str, at: int) -> None:
     caret = Caret(text, min(at, len(text)))
-    result = continued(caret)
+    result = continued_line(caret)
     if result is not None:
         assert text.endswith("\\")
         assert result.text == text[:-1] + "\n"
         assert result.at == len(result.text)
-    assert continued(Caret(text + "\\\\", len(text) + 2)) is None or text.endswith("\\")
+    assert continued_line(Caret(text + "\\\\", len(text) + 2)) is None or text.endswith("\\")
 
 
 @given(st.lists(st.text(min_size=1, max_size=40), min_size=1, max_size=5))
@@ -296,7 +296,7 @@ def test_which_menu_is_asked_for() -> None:
     assert asked('@"my file.md"') is None
     assert asked("a@b") is None
     assert asked("plain") is None
-    assert replaced(Caret("see @src/a now", 10), 5, escaped_path("src/a b")) == Caret(
+    assert completed_text(Caret("see @src/a now", 10), 5, escaped_path("src/a b")) == Caret(
         'see @"src/a b" now', 15
     )
 

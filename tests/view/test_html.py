@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from coder.base.diff import unified
 from coder.protocol.history import HistoryEvent
 from coder.texts import Catalog
-from coder.ui.browser.event_html import Renderer
-from coder.ui.browser.html import Bar, diff_html, plot
+from coder.ui.browser.event_html import EventHtml
+from coder.ui.browser.html import TurnFigures, diff_html, plot
 
 _ROW = re.compile(r'<span class="(\w+)"><i>(\d*)</i><i>(\d*)</i>(.*?)\n</span>', re.DOTALL)
 
@@ -75,7 +75,7 @@ def test_a_patch_of_two_files() -> None:
 
 def rendered(kind: str, content: str = "", **meta: object) -> str:
     event = HistoryEvent("2026-03-01T09:00:00.000Z", "s", kind, 1, 0, content, None, dict(meta))
-    return Renderer(Catalog("en")).html(event)
+    return EventHtml(Catalog("en")).html(event)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_times_are_the_persons_own(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_results_of_calls_made_at_once_say_whose_they_are() -> None:
-    render = Renderer(Catalog("en"))
+    render = EventHtml(Catalog("en"))
 
     def html(kind: str, content: str = "", **meta: object) -> str:
         return render.html(HistoryEvent("t", "s", kind, 1, 0, content, None, dict(meta)))
@@ -129,10 +129,10 @@ def test_a_subagents_task_is_no_turn_of_the_person() -> None:
 
 
 def test_the_legend_names_what_there_is() -> None:
-    bars = [Bar(n, 1000, 800, 50, 0.0) for n in range(1, 4)]
+    bars = [TurnFigures(n, 1000, 800, 50, 0.0) for n in range(1, 4)]
     assert "key cost" not in plot(bars, Catalog("en"))
-    dear = plot([*bars, Bar(4, 2000, 0, 500, 0.25)], Catalog("en"))
+    dear = plot([*bars, TurnFigures(4, 2000, 0, 500, 0.25)], Catalog("en"))
     assert 'class="key cost"' in dear
     assert "highest: 2,500 tokens · $0.2500" in dear
     assert "turn 4: sent 2,000, of these cached 0; received 500 · $0.2500" in dear
-    assert "3 turns a bar" in plot([Bar(n, 1, 0, 1, 0.0) for n in range(300)], Catalog("en"))
+    assert "3 turns a bar" in plot([TurnFigures(n, 1, 0, 1, 0.0) for n in range(300)], Catalog("en"))

@@ -153,10 +153,10 @@ def test_the_token_is_in_no_address_log_or_answer(project: Project, session: str
 
 
 def test_a_code_is_good_for_one_use(project: Project, tmp_path: Path) -> None:
-    from coder.ui.browser.pages import Answers
+    from coder.ui.browser.pages import PageApi
     from coder.ui.browser.web_server import ViewServer
 
-    server = ViewServer(Answers(tmp_path, [], Catalog("en")), Catalog("en"))
+    server = ViewServer(PageApi(tmp_path, [], Catalog("en")), Catalog("en"))
     server.server_close()
     code = server.one_time_url().partition("#code=")[2]
     assert server.token not in server.one_time_url()

@@ -21,7 +21,7 @@ def run(arguments: list[str]) -> int:
     gc.freeze()
     gc.enable()
     config, log_dir = chosen.config, chosen.log_dir
-    settled = acp.acp_server.Chosen(
+    settled = acp.acp_server.AcpChoices(
         environ=dict(os.environ),
         mode=chosen.mode,
         preset=chosen.permissions,
@@ -33,7 +33,7 @@ def run(arguments: list[str]) -> int:
     os.chdir(directory)
     if sys.stdin.isatty():
         show(texts_for(arguments).say("acp.terminal"), sys.stderr)
-    return asyncio.run(acp.acp_server.serve(settled))
+    return asyncio.run(acp.acp_server.serve_acp(settled))
 
 
 def _parser(arguments: list[str]) -> Parser:

@@ -28,7 +28,7 @@ from coder.policy.workspace import scratch_of
 from coder.protocol.events import AnyEvent, TurnEnded
 from coder.protocol.ops import UserInput
 from coder.texts import Text
-from coder.ui.once import TextOutput, watch
+from coder.ui.once import TextOutput, run_until_done
 from coder.ui.streams import Exit, UsageError, fitted
 from coder.ui.terminal.start import command_name
 
@@ -106,7 +106,7 @@ async def _tour(
     view.line(settings.texts.of(head))
     view.line(f"> {QUESTION}\n")
     engine.submit(UserInput(QUESTION))
-    status = await watch(engine, view)
+    status = await run_until_done(engine, view)
     if check and status in (Exit.ANSWERED, Exit.UNVERIFIED):
         view.line("\n" + say("demo.mended" if view.passed else "demo.not_mended", command=check))
         status = Exit.ANSWERED if view.passed else Exit.UNVERIFIED

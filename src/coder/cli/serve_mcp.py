@@ -1,4 +1,4 @@
-"""`coder serve-mcp`: coder as an MCP server on stdio, for other agents."""
+"""`coder serve_mcp-mcp`: coder as an MCP server on stdio, for other agents."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 from coder.cli.common import parser_for
 from coder.cli.start import working_directory
 from coder.config.schema import OPERATING_MODES, PRESETS
-from coder.ui.mcp_server import Chosen, serve
+from coder.ui.mcp_server import McpChoices, serve_mcp
 
 
 def run(arguments: list[str]) -> int:
@@ -20,7 +20,7 @@ def run(arguments: list[str]) -> int:
     chosen = parser.parse_args(arguments)
 
     config, log_dir = chosen.config, chosen.log_dir
-    settled = Chosen(
+    settled = McpChoices(
         root=working_directory(chosen),
         environ=dict(os.environ),
         mode=chosen.mode,
@@ -29,4 +29,4 @@ def run(arguments: list[str]) -> int:
         config_file=config.absolute() if config else None,
         log_dir=log_dir.absolute() if log_dir else None,
     )
-    return asyncio.run(serve(settled))
+    return asyncio.run(serve_mcp(settled))

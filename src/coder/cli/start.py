@@ -197,9 +197,9 @@ def _session(chosen: argparse.Namespace) -> int:
     _started()
     provider = provider_of(options, settings)
     if driven:
-        from coder.ui.json_input import run_driven
+        from coder.ui.json_input import run_json_input
 
-        return asyncio.run(run_driven(options, settings, provider, resume, question))
+        return asyncio.run(run_json_input(options, settings, provider, resume, question))
     from coder.protocol.ops import UserInput
     from coder.ui.once import run_once
 

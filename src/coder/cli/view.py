@@ -12,7 +12,7 @@ from coder.cli.arguments import positive
 from coder.cli.common import parser_for, session_named, settings_from
 from coder.cli.search import projects_of
 from coder.history.store import SessionStore
-from coder.ui.browser.pages import Answers
+from coder.ui.browser.pages import PageApi
 from coder.ui.browser.web_server import ViewServer
 from coder.ui.streams import Exit, UsageError, show
 
@@ -25,7 +25,7 @@ def run(arguments: list[str]) -> int:
     add("--no-browser", action="store_true", help=parser.say("cli.help.no_browser"))
     chosen = parser.parse_args(arguments)
     options, settings = settings_from(chosen)
-    answers = Answers(settings.home, projects_of(options, settings, everywhere=True), settings.texts)
+    answers = PageApi(settings.home, projects_of(options, settings, everywhere=True), settings.texts)
     session = ""
     if chosen.id:
         store = SessionStore(options.cwd, options.log_dir)

@@ -35,18 +35,18 @@ from coder.protocol.events import (
 from coder.protocol.ops import AnyOp, ApprovalReply, Cancel, Close, UserInput
 from coder.protocol.structs import whole_characters
 from coder.texts import Catalog, Text
-from coder.ui.once import GuardedOutput, StatusReader, StreamJsonOutput, opened
+from coder.ui.once import GuardedOutput, StatusReader, StreamJsonOutput, open_engine
 from coder.ui.streams import Exit, show_json
 
 MAX_LINE = 16_777_216  # bytes of an op
-_BESIDE = ("query", "list_custom_modes")  # not queued: they are no inputs
-_LEAVES = ("/exit", "/quit")
-_NOBODY = "the program that drives this session has closed its end"
+_CONCURRENT = ("query", "list_custom_modes")  # not queued: they are no inputs
+_EXIT_COMMANDS = ("/exit", "/quit")
+_NO_READER = "the program that drives this session has closed its end"
 # `StreamJsonOutput` has these in the record's format
-_AS_LINES = (Recorded, Content, Thought, ContentRestarted, CommandDone, Failed, Notice)
+_RECORD_FORMAT = (Recorded, Content, Thought, ContentRestarted, CommandDone, Failed, Notice)
 
 
-class DrivenOutput(StreamJsonOutput):
+class JsonEventOutput(StreamJsonOutput):
     """All events, one line each."""
 
     def __init__(self, texts: Catalog) -> None:
@@ -54,38 +54,38 @@ class DrivenOutput(StreamJsonOutput):
         self._said = texts
 
     def show(self, event: AnyEvent) -> None:
-        if isinstance(event, _AS_LINES):
+        if isinstance(event, _RECORD_FORMAT):
             super().show(event)
         else:
             show_json(in_words(event, self._said))
 
 
-async def run_driven(
+async def run_json_input(
     options: Options, settings: Settings, provider: Provider, resume: str | None, first: str
 ) -> int:
     """Run until stdin ends, a `close` op or a signal; returns the exit status of the last input."""
-    engine = await opened(options, settings, provider, resume)
+    engine = await open_engine(options, settings, provider, resume)
     if isinstance(engine, Exit):
         return engine
     if first.strip():
         engine.submit(UserInput(first))
-    driver = _Driver(engine)
+    driver = _OpReader(engine)
     status: int | None = None
     reader = StatusReader()
-    output = GuardedOutput(DrivenOutput(settings.texts), lost=driver.end)
+    output = GuardedOutput(JsonEventOutput(settings.texts), lost=driver.end)
     driver.show = output.show
     loop = asyncio.get_running_loop()
     stopped: list[asyncio.Task[None]] = []
     on_signals(lambda _: stopped.append(loop.create_task(engine.close())))
     _read_lines(
-        lambda line: loop.call_soon_threadsafe(driver.take, line),
-        lambda: loop.call_soon_threadsafe(driver.no_more),
+        lambda line: loop.call_soon_threadsafe(driver.handle_line, line),
+        lambda: loop.call_soon_threadsafe(driver.input_ended),
     )
     async for event in engine.events():
         output.show(event)
-        driver.see(event)
-        reader.take(event)
-        if isinstance(event, InputDone) and event.op not in _BESIDE:
+        driver.handle(event)
+        reader.handle(event)
+        if isinstance(event, InputDone) and event.op not in _CONCURRENT:
             status, reader = reader.status or (0 if event.ok else Exit.FAILED), StatusReader()
     await engine.close()
     if output.error is not None:
@@ -110,7 +110,7 @@ def _op(line: bytes) -> AnyOp:
 _DECODER: msgspec.json.Decoder[AnyOp] = msgspec.json.Decoder(AnyOp)
 
 
-class _Driver:
+class _OpReader:
     """Submits lines as ops. After the end of stdin questions are refused."""
 
     def __init__(self, engine: Engine) -> None:
@@ -121,7 +121,7 @@ class _Driver:
         self.show: Callable[[AnyEvent], None]  # set before the first line is taken
         self._asked: set[str] = set()  # questions that wait for an answer
 
-    def take(self, line: bytes | None) -> None:
+    def handle_line(self, line: bytes | None) -> None:
         """None for a line that is too long."""
         self._number += 1
         if line is None:
@@ -141,7 +141,7 @@ class _Driver:
             self._fail(Text("cli.late_op", line=self._number))
             return
         self._engine.submit(op)
-        leaves = isinstance(op, UserInput) and op.text.strip() in _LEAVES
+        leaves = isinstance(op, UserInput) and op.text.strip() in _EXIT_COMMANDS
         if leaves:
             self._engine.submit(Close())
         self._closing = self._closing or leaves or isinstance(op, Close)
@@ -149,14 +149,14 @@ class _Driver:
     def _fail(self, said: Text) -> None:
         self.show(Failed(said, code="op"))
 
-    def no_more(self) -> None:
+    def input_ended(self) -> None:
         """Handle the end of stdin."""
         self._ended = True
         for approval_id in self._asked:
             self._refuse(approval_id)
         self._engine.submit(Close())
 
-    def see(self, event: AnyEvent) -> None:
+    def handle(self, event: AnyEvent) -> None:
         match event:
             case ApprovalRequested(approval_id):
                 self._asked.add(approval_id)
@@ -166,12 +166,12 @@ class _Driver:
                 self._asked.discard(approval_id)
 
     def _refuse(self, approval_id: str) -> None:
-        self._engine.submit(ApprovalReply(approval_id, "no", _NOBODY))
+        self._engine.submit(ApprovalReply(approval_id, "no", _NO_READER))
 
     def end(self) -> None:
         """The reader is gone: stop the turn."""
         self._engine.submit(Cancel())
-        self.no_more()
+        self.input_ended()
 
 
 def _read_lines(take: Callable[[bytes | None], object], end: Callable[[], object]) -> None:

@@ -1,4 +1,4 @@
-"""`coder serve-mcp`: other agents give it tasks, under the person's policy and sandbox."""
+"""`coder serve_mcp-mcp`: other agents give it tasks, under the person's policy and sandbox."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _TASK = {
 }
 
 
-class Chosen(msgspec.Struct, frozen=True, kw_only=True):
+class McpChoices(msgspec.Struct, frozen=True, kw_only=True):
     """Command-line choices for every task; a caller can only ask for less."""
 
     root: Path
@@ -88,7 +88,7 @@ class _Arguments(msgspec.Struct, forbid_unknown_fields=True):
 class McpServer:
     """A handler per method."""
 
-    def __init__(self, chosen: Chosen, outbox: EditorOutbox) -> None:
+    def __init__(self, chosen: McpChoices, outbox: EditorOutbox) -> None:
         self._chosen = chosen
         self._places = asyncio.Semaphore(_AT_ONCE)
         self.peer = Editor(
@@ -171,7 +171,7 @@ class McpServer:
             resume=given.session,
             config_file=chosen.config_file,
             log_dir=chosen.log_dir,
-            on_event=_Progress(self.peer, token, directory).take,
+            on_event=_Progress(self.peer, token, directory).handle,
         )
         try:
             # Attached, not typed: a caller's `!` and `/` are words, and never the person's shell.
@@ -197,7 +197,7 @@ class _Progress:
         self._peer, self._token, self._count = peer, token, 0
         self._directory = directory
 
-    def take(self, event: Any) -> None:
+    def handle(self, event: Any) -> None:
         if isinstance(event, SessionStarted) and Path(event.cwd) != self._directory:
             raise CoderError("config.no_folder", directory=self._directory)  # a link has taken its place
         if not isinstance(self._token, int | str):
@@ -217,6 +217,6 @@ def _failed(text: str) -> Json:
     return {"content": [_text(text)], "isError": True}
 
 
-async def serve(chosen: Chosen) -> int:
+async def serve_mcp(chosen: McpChoices) -> int:
     """Serve until EOF or a signal; returns the exit status."""
     return await serve_on_stdio(lambda outbox: McpServer(chosen, outbox))

@@ -66,14 +66,14 @@ async def run_once(
     model: ChatModel | None = None,
 ) -> int:
     """`model` replaces the provider's."""
-    engine = await opened(options, settings, provider, resume, model)
+    engine = await open_engine(options, settings, provider, resume, model)
     if isinstance(engine, Exit):
         return engine
     engine.submit(asked)
-    return await watch(engine, _output(output, settings), _asker(engine, options, settings))
+    return await run_until_done(engine, _output(output, settings), _asker(engine, options, settings))
 
 
-async def opened(
+async def open_engine(
     options: Options,
     settings: Settings,
     provider: Provider,
@@ -115,17 +115,17 @@ def _asker(engine: Engine, options: Options, settings: Settings) -> Asker | None
     return Asker(engine, settings.texts)
 
 
-async def watch(engine: Engine, output: Output, asker: Asker | None = None) -> int:
+async def run_until_done(engine: Engine, output: Output, asker: Asker | None = None) -> int:
     """Output events until the input is done; returns the exit status. A failing stdout raises `OSError` once
     the record is complete."""
     reader, done = StatusReader(), False
     guarded = GuardedOutput(output, lost=lambda: engine.submit(Cancel()))
     async for event in engine.events():
-        for one in asker.questions.take(event) if asker is not None else (event,):
+        for one in asker.questions.visible(event) if asker is not None else (event,):
             guarded.show(one)
             if asker is not None:
-                asker.take(one)
-        if done := reader.take(event):
+                asker.handle(one)
+        if done := reader.handle(event):
             break
     if not done:  # a signal came before the input was taken
         reader.status = Exit.CANCELLED
@@ -163,7 +163,7 @@ class StatusReader:
     def __init__(self) -> None:
         self.status: int = Exit.ANSWERED
 
-    def take(self, event: AnyEvent) -> bool:
+    def handle(self, event: AnyEvent) -> bool:
         match event:
             case TurnEnded(status="ok", verification=Verification(status="failed")):
                 self.status = Exit.UNVERIFIED
@@ -238,7 +238,7 @@ class TextOutput:
                 self._start_progress(self._first_wait.when() - _SILENCE_SECONDS)
             self._first_wait = None
         if self._progress is not None:
-            self._progress.take(event, free=self._renderer.at_line_start)
+            self._progress.handle(event, free=self._renderer.at_line_start)
             if isinstance(event, TurnEnded):
                 self._progress.stop()
                 self._progress, self._renderer.before_write = None, lambda: None

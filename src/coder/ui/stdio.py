@@ -32,7 +32,7 @@ FLUSHING = 1.0  # seconds for the last answers to be written
 _CANCELLED = 130
 
 
-def take_over() -> tuple[int, int]:
+def take_over_streams() -> tuple[int, int]:
     """Our own descriptors of stdin and stdout. Others read an empty stdin from now on, and their stdout is
     stderr."""
     try:
@@ -206,7 +206,7 @@ class Editor(Peer):
     def withdraw(self, number: int, session: str) -> None:
         self.tell("$/cancel_request", {"requestId": number}, session)
 
-    async def hear(self, fd: int) -> None:
+    async def read_messages(self, fd: int) -> None:
         """Read input to its end, as fast as answers are read."""
         async for line in lines(fd):
             if line is None:
@@ -248,7 +248,7 @@ async def serve_on_stdio(server_on: Callable[[EditorOutbox], Server]) -> int:
         over.set()
 
     on_signals(stopped, STOP_OR_INTERRUPT)
-    given, taken = take_over()
+    given, taken = take_over_streams()
 
     def lost(error: OSError) -> None:
         log_loss(error)
@@ -257,7 +257,7 @@ async def serve_on_stdio(server_on: Callable[[EditorOutbox], Server]) -> int:
     os.set_blocking(taken, False)
     outbox = EditorOutbox(taken, lost)
     server = server_on(outbox)
-    reading = asyncio.create_task(server.peer.hear(given))
+    reading = asyncio.create_task(server.peer.read_messages(given))
     reading.add_done_callback(lambda _: over.set())
     await over.wait()
     reading.cancel()

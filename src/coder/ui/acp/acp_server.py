@@ -52,7 +52,7 @@ _PROVIDER_VARIABLES = (
 )
 
 
-class Chosen(msgspec.Struct, frozen=True, kw_only=True):
+class AcpChoices(msgspec.Struct, frozen=True, kw_only=True):
     """Command-line choices, for every session."""
 
     environ: Mapping[str, str]
@@ -67,7 +67,7 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
 class AcpServer:
     """The open sessions, and a handler per method."""
 
-    def __init__(self, chosen: Chosen, outbox: EditorOutbox) -> None:
+    def __init__(self, chosen: AcpChoices, outbox: EditorOutbox) -> None:
         self._chosen = chosen
         self._texts = Catalog(pick_language(chosen.lang, "", chosen.environ))
         self._sessions: dict[str, EditorSession] = {}
@@ -324,7 +324,7 @@ class AcpServer:
     async def set_mode(self, params: SetMode) -> dict[str, Any]:
         session = self._session(params.session_id)
         session.set_mode(params.mode_id)
-        session.tell_options()
+        session.send_options()
         return {}
 
     async def set_option(self, params: SetOption) -> dict[str, Any]:
@@ -348,6 +348,6 @@ def _state(session: EditorSession) -> dict[str, Any]:
     return {"modes": session.modes(), "configOptions": session.options()}
 
 
-async def serve(chosen: Chosen) -> int:
+async def serve_acp(chosen: AcpChoices) -> int:
     """Serve until EOF or a signal; returns the exit status."""
     return await serve_on_stdio(lambda outbox: AcpServer(chosen, outbox))

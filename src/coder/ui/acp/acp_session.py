@@ -36,7 +36,7 @@ from coder.tools.text.hunks import REVIEW, Hunk, Review
 from coder.ui.acp import acp_offers as offers
 from coder.ui.acp.acp_tools import Update, own_name
 from coder.ui.acp.params import Block, FormAnswer, FormFields, PermissionAnswer
-from coder.ui.acp.prompt_blocks import CannotRead, message_of
+from coder.ui.acp.prompt_blocks import UnsupportedBlock, message_of
 from coder.ui.acp.updates import Updates
 from coder.ui.stdio import Editor, log
 
@@ -64,7 +64,7 @@ class _Input:
         self.cancelled = False
         self.finish = ""
 
-    def take(self, event: AnyEvent) -> None:
+    def handle(self, event: AnyEvent) -> None:
         match event:
             case TurnEnded():
                 self.ended = event
@@ -139,9 +139,9 @@ class EditorSession:
         self._pump = asyncio.create_task(self._read())
         for note in self.notes:
             self.updates.remark(note)
-        self._tell_commands()
+        self._send_commands()
         self.engine.submit(ListCustomModes())
-        self._start(self._learn_models())
+        self._start(self._fetch_models())
 
     def _start(self, work: Any) -> None:
         task = asyncio.create_task(work)
@@ -154,7 +154,7 @@ class EditorSession:
         """Run a prompt; returns the stop reason or raises `RpcError`."""
         try:
             message = message_of(blocks, self.engine.view.root)
-        except CannotRead:
+        except UnsupportedBlock:
             raise RpcError(INVALID_PARAMS, self.texts.say("acp.text_only")) from None
         if not (message.text.strip() or message.attached.strip() or message.images):
             raise RpcError(INVALID_PARAMS, self.texts.say("acp.empty_prompt"))
@@ -210,7 +210,7 @@ class EditorSession:
         """Returns all options."""
         if name == offers.MODE:
             self.set_mode(str(value))
-            self._tell_mode()
+            self._send_mode()
         elif name == offers.MODEL:
             await self._set_model(value)
         else:
@@ -252,7 +252,7 @@ class EditorSession:
 
     def _take(self, event: AnyEvent) -> None:
         if self._inputs:
-            self._inputs[0].take(event)
+            self._inputs[0].handle(event)
         match event:
             case InputDone(op="user_input"):
                 self._input_done()
@@ -261,20 +261,20 @@ class EditorSession:
             case ApprovalResolved(approval_id):
                 if question := self._questions.pop(approval_id, None):
                     question.cancel()
-                self.updates.take(event)
+                self.updates.handle(event)
             case CustomModesListed():
                 self._custom = event
-                self._tell_commands()
+                self._send_commands()
             case StateChanged():
                 self._state(event)
-                self.updates.take(event)
+                self.updates.handle(event)
             case Failed(text):
                 if not self._inputs:
                     self.updates.remark(text)
             case CommandDone(command) if not command or (self._inputs and self._inputs[0].kind == "option"):
                 pass  # a cancellation is the stop reason
             case _:
-                self.updates.take(event)
+                self.updates.handle(event)
 
     def _input_done(self) -> None:
         self.updates.close_open()
@@ -294,24 +294,24 @@ class EditorSession:
         changed = (event.mode, event.model) != (self._mode, self._model)
         if event.mode != self._mode:
             self._mode = event.mode
-            self._tell_mode()
+            self._send_mode()
         self._model = event.model
         if changed:
-            self.tell_options()
+            self.send_options()
 
-    def _tell_mode(self) -> None:
+    def _send_mode(self) -> None:
         self.updates.send({"sessionUpdate": "current_mode_update", "currentModeId": self._mode})
 
-    def tell_options(self) -> None:
+    def send_options(self) -> None:
         self.updates.send({"sessionUpdate": "config_option_update", "configOptions": self.options()})
 
-    def _tell_commands(self) -> None:
+    def _send_commands(self) -> None:
         found = offers.commands(built_in_commands(), self._custom, self.texts)
         if found != self._commands:
             self._commands = found
             self.updates.send({"sessionUpdate": "available_commands_update", "availableCommands": found})
 
-    async def _learn_models(self) -> None:
+    async def _fetch_models(self) -> None:
         """Fetch the server's models once: the client does not report when its picker opens."""
         try:
             names = await listed_models(self._provider)
@@ -321,7 +321,7 @@ class EditorSession:
         more = [name for name in sorted(names)[:_MOST_MODELS] if name not in (*self._models, self._model)]
         if more:
             self._models += more
-            self.tell_options()
+            self.send_options()
 
     # questions
 

@@ -96,7 +96,7 @@ class TextBlock(_Block, frozen=True, tag="text"):
     text: str
 
 
-class Image(_Block, frozen=True, tag="image"):
+class ImageBlock(_Block, frozen=True, tag="image"):
     """An image; `data` is Base64."""
 
     data: str
@@ -104,18 +104,18 @@ class Image(_Block, frozen=True, tag="image"):
     uri: str | None = None
 
 
-class Audio(_Block, frozen=True, tag="audio"):
+class AudioBlock(_Block, frozen=True, tag="audio"):
     """Unsupported; its data is dropped."""
 
 
-class Link(_Block, frozen=True, tag="resource_link"):
+class LinkBlock(_Block, frozen=True, tag="resource_link"):
     """A reference."""
 
     uri: str
     name: str = ""
 
 
-class Contents(_Params, frozen=True):
+class ResourceContents(_Params, frozen=True):
     """A resource's content: text, or Base64."""
 
     uri: str
@@ -124,13 +124,13 @@ class Contents(_Params, frozen=True):
     mime_type: str | None = None
 
 
-class Resource(_Block, frozen=True, tag="resource"):
+class ResourceBlock(_Block, frozen=True, tag="resource"):
     """An embedded resource."""
 
-    resource: Contents
+    resource: ResourceContents
 
 
-Block = TextBlock | Image | Audio | Link | Resource
+Block = TextBlock | ImageBlock | AudioBlock | LinkBlock | ResourceBlock
 
 
 class Prompt(_Params, frozen=True):

@@ -15,13 +15,21 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from coder.protocol import messages
-from coder.ui.acp.params import Audio, Block, Contents, Image, Link, Resource, TextBlock
+from coder.ui.acp.params import (
+    AudioBlock,
+    Block,
+    ImageBlock,
+    LinkBlock,
+    ResourceBlock,
+    ResourceContents,
+    TextBlock,
+)
 
 # About 48,000 tokens, as for files named with `@`.
 MAX_ATTACHED = 192_000
 
 
-class Message(msgspec.Struct, frozen=True):
+class PromptMessage(msgspec.Struct, frozen=True):
     """The message for the engine, and the resources that were truncated or unusable."""
 
     text: str
@@ -31,12 +39,12 @@ class Message(msgspec.Struct, frozen=True):
     images: list[messages.Image] = []
 
 
-class CannotRead(Exception):
+class UnsupportedBlock(Exception):
     """A block of an unsupported kind."""
 
 
-def message_of(blocks: Sequence[Block], root: Path) -> Message:
-    """Raises `CannotRead` for audio."""
+def message_of(blocks: Sequence[Block], root: Path) -> PromptMessage:
+    """Raises `UnsupportedBlock` for audio."""
     message_text, attached = "", list[str]()
     cut, binary, images = list[str](), list[str](), list[messages.Image]()
     room = MAX_ATTACHED
@@ -44,10 +52,10 @@ def message_of(blocks: Sequence[Block], root: Path) -> Message:
         match block:
             case TextBlock(text):
                 message_text = _joined(message_text, text)
-            case Link(uri, name):
+            case LinkBlock(uri, name):
                 shown = _reference(uri, name, root)
                 message_text = _joined(message_text, shown if message_text.strip() else _no_command(shown))
-            case Resource(resource):
+            case ResourceBlock(resource):
                 shown = _shown(resource.uri, root)
                 message_text = _joined(message_text, shown) if message_text else message_text
                 if resource.text is None and (resource.mime_type or "").startswith("image/"):
@@ -60,10 +68,10 @@ def message_of(blocks: Sequence[Block], root: Path) -> Message:
                     cut.append(shown)
                 attached.append(_attached(resource, shown, room))
                 room = max(0, room - len(resource.text))
-            case Image(data, mime_type, uri):
+            case ImageBlock(data, mime_type, uri):
                 images.append(messages.Image(mime_type, data, _shown(uri, root) if uri else ""))
-            case Audio():
-                raise CannotRead
+            case AudioBlock():
+                raise UnsupportedBlock
     alone = len(blocks) == 1
     return _guarded(message_text, attached, alone=alone, cut=cut, binary=binary, images=images)
 
@@ -76,12 +84,12 @@ def _guarded(
     cut: list[str],
     binary: list[str],
     images: list[messages.Image],
-) -> Message:
+) -> PromptMessage:
     """`!` runs a shell command without the policy, so it must be the only line of the only block. A page
     that begins with an image (`![logo](…)`) is attached instead."""
     if message_text.lstrip().startswith("!") and not (alone and "\n" not in message_text.strip()):
         message_text, attached = "", [message_text, *attached]
-    return Message(message_text, "\n\n".join(attached), cut, binary, images)
+    return PromptMessage(message_text, "\n\n".join(attached), cut, binary, images)
 
 
 def _no_command(shown: str) -> str:
@@ -96,7 +104,7 @@ def _joined(before: str, after: str) -> str:
     return before + ("" if after[0] in ".,;:!?)" else " ") + after
 
 
-def _attached(resource: Contents, shown: str, room: int) -> str:
+def _attached(resource: ResourceContents, shown: str, room: int) -> str:
     text = resource.text or ""
     end = ""
     if len(text) > room:

@@ -66,7 +66,7 @@ _PRIORITIES = ("high", "medium", "low")
 class _Call(msgspec.Struct):
     """A running tool call."""
 
-    shown_as: str  # its id in the protocol: a model's ids may repeat
+    update_id: str  # its id in the protocol: a model's ids may repeat
     tool: str
     args: Any = None
     result: HistoryEvent | None = None
@@ -86,8 +86,8 @@ class Updates:
         self._calls: dict[str, _Call] = {}
         self._asked: dict[str, str] = {}  # approvals without a call: their id in the protocol
         self._message = 0
-        self._bang = ""
-        self._others = 0  # calls of subagents so far
+        self._shell_call = ""
+        self._subagent_calls = 0  # calls of subagents so far
         self._images: dict[str, Update] = {}  # blocks by id: a result names images that were recorded before
         self.titled = False
 
@@ -119,7 +119,7 @@ class Updates:
         self.chunk("agent_message_chunk", "\n".join(f"> {line}" for line in lines) + "\n\n")
         self.next_message()
 
-    def quiet_remark(self, said: AnyText) -> None:
+    def thought_remark(self, said: AnyText) -> None:
         """An unimportant remark, as a thought."""
         self.next_message()
         self.chunk("agent_thought_chunk", self.texts.of(said) + "\n\n")
@@ -127,7 +127,7 @@ class Updates:
 
     # events
 
-    def take(self, event: AnyEvent) -> None:
+    def handle(self, event: AnyEvent) -> None:
         match event:
             case Content(text):
                 self.chunk("agent_message_chunk", text)
@@ -159,14 +159,14 @@ class Updates:
             case Notice(text, "warning"):
                 self.remark(text)
             case Notice(text):
-                self.quiet_remark(text)
+                self.thought_remark(text)
             case JobChanged(job_id, command, "ended", code):
-                self.quiet_remark(self.say("job.ended", id=job_id, command=command, code=code))
+                self.thought_remark(self.say("job.ended", id=job_id, command=command, code=code))
             case ContentRestarted():
                 self.remark(self.say("view.restarted"))
             case ChatCompressed(before, after, summary):
                 key = "view.compressed" if summary else "view.shortened"
-                self.quiet_remark(self.say(key, before=f"{before:,}", after=f"{after:,}"))
+                self.thought_remark(self.say(key, before=f"{before:,}", after=f"{after:,}"))
             case LoopDetected(reason):
                 self.remark(self.say("view.loop", reason=reason))
             case Citation(text):
@@ -232,8 +232,8 @@ class Updates:
         """The call; new for a subagent's call or the person's `!`, which are not recorded under this id."""
         key = self._key(call_id, tool)
         if key not in self._calls:
-            self._others += key != call_id
-            self._calls[key] = _Call(call_id if key == call_id else f"{call_id}.{self._others}", tool)
+            self._subagent_calls += key != call_id
+            self._calls[key] = _Call(call_id if key == call_id else f"{call_id}.{self._subagent_calls}", tool)
         return self._calls[key]
 
     def _key(self, call_id: str, tool: str) -> str:
@@ -252,10 +252,10 @@ class Updates:
                 self._calls.pop(key, None)
             return
         if event.tool == "!":
-            self._bang = event.call_id
+            self._shell_call = event.call_id
         self.announce(call, event.argument)
         if event.state == "executing":
-            self._progress(call.shown_as, status="in_progress")
+            self._progress(call.update_id, status="in_progress")
         elif ended:
             self._calls.pop(key, None)
             self._ended(call, event)
@@ -268,7 +268,7 @@ class Updates:
         self.next_message()
         update: Update = {
             "sessionUpdate": "tool_call",
-            "toolCallId": call.shown_as,
+            "toolCallId": call.update_id,
             "title": title_of(call.tool, argument),
             "kind": kind_of(call.tool),
             "status": "pending",
@@ -292,7 +292,7 @@ class Updates:
             self.say("view.cancelled") if event.state == "cancelled" else ""
         )
         content = [*content_of(event.detail, event.detail_kind, summary, self.root), *images]
-        self._progress(call.shown_as, status=_STATUS[event.state], content=content, **more)
+        self._progress(call.update_id, status=_STATUS[event.state], content=content, **more)
 
     def _printed(self, call_id: str, text: str) -> None:
         call = self._calls.get(call_id)
@@ -301,37 +301,37 @@ class Updates:
         call.printed = (call.printed + text)[-32_000:]
         update = {
             "sessionUpdate": "tool_call_update",
-            "toolCallId": call.shown_as,
+            "toolCallId": call.update_id,
             "content": [tail_block(call.printed)],
         }
         data = encoded("session/update", {"sessionId": self.id, "update": update})
-        self._peer.outbox.put_latest(self.id, call.shown_as, data)
+        self._peer.outbox.put_latest(self.id, call.update_id, data)
 
-    def _progress(self, shown_as: str, **fields: Any) -> None:
-        self.send({"sessionUpdate": "tool_call_update", "toolCallId": shown_as, **fields})
+    def _progress(self, update_id: str, **fields: Any) -> None:
+        self.send({"sessionUpdate": "tool_call_update", "toolCallId": update_id, **fields})
 
     def _verify(self, event: VerifyChanged) -> None:
         if event.state in ("skipped", "gave_up") and "verify" not in self._calls:
-            self.quiet_remark(event.text)
+            self.thought_remark(event.text)
             return
         if event.state == "started":
             self._message += 1
             self._calls["verify"] = _Call(f"verify.{self._message}.{event.attempt}", "verify")
             self.announce(self._calls["verify"], event.command)
-            self._progress(self._calls["verify"].shown_as, status="in_progress")
+            self._progress(self._calls["verify"].update_id, status="in_progress")
             return
         call = self._calls.pop("verify", None)
         if call is not None:
             status = "completed" if event.state == "passed" else "failed"
-            self._progress(call.shown_as, status=status, content=[output_block(self.texts.of(event.text))])
+            self._progress(call.update_id, status=status, content=[output_block(self.texts.of(event.text))])
 
     def _command(self, event: CommandDone) -> None:
         """The reply of a `/` or `!` command; multi-line text as a code block, to keep tables aligned."""
         said = self.texts.of(event.text)
-        if event.data.get("kind") == "bang" and (call := self._calls.pop(self._bang, None)):
+        if event.data.get("kind") == "bang" and (call := self._calls.pop(self._shell_call, None)):
             output = f"{event.data.get('stdout', '')}{event.data.get('stderr', '')}"
             status = "failed" if event.data.get("exit_code") else "completed"
-            self._progress(call.shown_as, status=status, content=[output_block(output or said)])
+            self._progress(call.update_id, status=status, content=[output_block(output or said)])
             return
         text = said.rstrip("\n")
         if "\n" in text:
@@ -344,7 +344,7 @@ class Updates:
         """Fail calls left running when an input is cancelled (a verification, a `!` command)."""
         for call in self._calls.values():
             if call.announced:
-                self._progress(call.shown_as, status="failed")
+                self._progress(call.update_id, status="failed")
         self._calls.clear()
 
     # approvals
@@ -356,7 +356,7 @@ class Updates:
             if event.subject_kind == "diff":
                 question = " ".join(map(self.texts.of, event.reasons[-1:]))
             call = _Call(f"ask.{event.approval_id}", "")
-            self._asked[event.approval_id] = call.shown_as
+            self._asked[event.approval_id] = call.update_id
             self.announce(call, question)
         else:
             call = self.call(event.call_id, event.tool)
@@ -365,7 +365,7 @@ class Updates:
         if event.call_id:
             remarks += warnings(visible(subject), self.texts)
         content = [*self._subject(event, subject), *map(text_block, remarks)]
-        shown: Update = {"toolCallId": call.shown_as, "status": "pending", "content": content}
+        shown: Update = {"toolCallId": call.update_id, "status": "pending", "content": content}
         if event.call_id:
             argument = visible(subject).text if event.subject_kind == "command" else _path_of(call.args)
             shown |= {"title": title_of(event.tool, argument), "kind": kind_of(event.tool)}
@@ -438,14 +438,14 @@ class RecordReplay:
         self._to.next_message()
 
     def _action(self, event: HistoryEvent, entry: Action) -> None:
-        shown_as = f"{event.turn}.{event.step}.{entry.call_id}"
-        self._open[entry.call_id] = (shown_as, entry.tool)
+        update_id = f"{event.turn}.{event.step}.{entry.call_id}"
+        self._open[entry.call_id] = (update_id, entry.tool)
         if entry.tool in SILENT:
             return
         self._to.send(
             {
                 "sessionUpdate": "tool_call",
-                "toolCallId": shown_as,
+                "toolCallId": update_id,
                 "title": title_of(entry.tool, call_argument(entry.tool, entry.input)),
                 "kind": kind_of(entry.tool),
                 "status": "pending",
@@ -457,14 +457,14 @@ class RecordReplay:
     def _observation(self, event: HistoryEvent, entry: Observation) -> None:
         if entry.call_id not in self._open:
             return
-        shown_as, tool = self._open.pop(entry.call_id)
+        update_id, tool = self._open.pop(entry.call_id)
         if tool in SILENT:
             if entry.ok and entry.todos is not None and not event.for_model_alone:
                 self._todos = entry.todos
             return
         update: Update = {
             "sessionUpdate": "tool_call_update",
-            "toolCallId": shown_as,
+            "toolCallId": update_id,
             "status": "completed" if entry.ok else "failed",
             "rawOutput": raw_output(event.meta),
         }

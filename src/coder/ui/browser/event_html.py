@@ -16,8 +16,8 @@ from coder.protocol import entries
 from coder.protocol.evidence import known_of, outcome, told
 from coder.protocol.history import HistoryEvent
 from coder.texts import Catalog
-from coder.ui.browser.html import diff_html, plain, tag, text_of
-from coder.ui.browser.records import Kept, image_of, keep_image, named_images
+from coder.ui.browser.html import diff_html, escape_controls, escaped, tag
+from coder.ui.browser.records import RecordedImage, collect_image, image_ids, image_of
 
 _EVIDENCE_MARKS = {"passed": "✓", "failed": "✗", "unchecked": "–"}
 CUT = 20_000  # characters of a text that are shown at once
@@ -32,7 +32,7 @@ _WORDS = (
 )  # fmt: skip
 
 
-class Renderer:
+class EventHtml:
     """Renders events in order. `cut`: the longest text shown whole; 0 for no limit. `images`: those before
     the first event. `root`: the session's directory. `image_at`: reads an event, for pages that embed
     images."""
@@ -41,7 +41,7 @@ class Renderer:
         self,
         texts: Catalog,
         cut: int = CUT,
-        images: Mapping[str, Kept] | None = None,
+        images: Mapping[str, RecordedImage] | None = None,
         *,
         root: str = "",
         image_at: Callable[[int], HistoryEvent | None] | None = None,
@@ -58,7 +58,7 @@ class Renderer:
 
     def html(self, event: HistoryEvent, at: int = 0, *, rewound: bool = False) -> str:
         """Empty for bookkeeping. `at`: the event's offset in its record, to request its full text."""
-        if event.for_model_alone or keep_image(self._images, event, at):
+        if event.for_model_alone or collect_image(self._images, event, at):
             return ""
         found = self._content(event, rewound=rewound)
         if not found:
@@ -78,7 +78,7 @@ class Renderer:
 
     def shown_images(self, event: HistoryEvent) -> list[str]:
         """The ids of the event's images that are known."""
-        return [name for name in dict.fromkeys(named_images(event)) if name in self._images]
+        return [name for name in dict.fromkeys(image_ids(event)) if name in self._images]
 
     def _content(self, event: HistoryEvent, *, rewound: bool = False) -> tuple[str, str] | None:
         entry = event.entry
@@ -101,13 +101,13 @@ class Renderer:
             case entries.Subagent(agent=agent):
                 return self._of_subagent(event.inner, agent)
             case entries.Command(input=line):
-                return "command", tag("code", text_of(line)) + self._folded(event.content)
+                return "command", tag("code", escaped(line)) + self._folded(event.content)
             case entries.Note(reason=reason):
                 return self._note(reason, event.content)
             case entries.Verify():
                 return self._check(event, entry)
             case entries.Approval(answer=answer):
-                head, *reasons = map(text_of, self.approval(entry))
+                head, *reasons = map(escaped, self.approval(entry))
                 listed = tag("ul", *(tag("li", reason) for reason in reasons)) if reasons else ""
                 return "line answered" if answer else "line asked", head + listed
             case entries.Compaction():
@@ -115,10 +115,10 @@ class Renderer:
             case entries.TurnEnd():
                 return "end " + entry.status, self._end(entry)
         line = self.line(event)
-        return ("line", text_of(line)) if line else None
+        return ("line", escaped(line)) if line else None
 
     def _of_subagent(self, event: HistoryEvent, agent: str) -> tuple[str, str] | None:
-        label = tag("small", text_of(agent)) + " "
+        label = tag("small", escaped(agent)) + " "
         if isinstance(event.entry, entries.TurnStart):  # its task: the turn is the person's
             return "sub", label + tag("div", self._text(event.content), class_="said")
         inner = self._content(event)
@@ -130,12 +130,12 @@ class Renderer:
         return "note", self._details(self.say("viewer.note", reason=reason), text)
 
     def _gone(self) -> str:
-        return " " + tag("span", text_of(self.say("viewer.page.rewound")), class_="badge gone")
+        return " " + tag("span", escaped(self.say("viewer.page.rewound")), class_="badge gone")
 
-    def _image(self, kept: Kept) -> str:
+    def _image(self, kept: RecordedImage) -> str:
         """Only its caption if a browser should not draw it, or has drawn it above."""
         told = image_line(kept, self._texts)
-        caption = tag("figcaption", text_of(told))
+        caption = tag("figcaption", escaped(told))
         if not kept.drawn:
             return tag("figure", caption)
         if self._image_at is None:
@@ -199,7 +199,7 @@ class Renderer:
         parts = []
         if entry.reasoning:
             inside = self._text(entry.reasoning)
-            summary = tag("summary", text_of(self.say("viewer.thinking")))
+            summary = tag("summary", escaped(self.say("viewer.thinking")))
             parts.append(tag("details", summary, inside, class_="thinking"))
         if event.said.strip():
             parts.append(tag("div", _markdown(self._shortened(event.said)), class_="text"))
@@ -209,9 +209,9 @@ class Renderer:
     def _call(self, entry: entries.Action) -> str:
         given = entry.input if isinstance(entry.input, dict) else {"": entry.input}
         main = next((name for name in _MAIN if isinstance(given.get(name), str)), "")
-        head = tag("b", text_of(entry.tool))
+        head = tag("b", escaped(entry.tool))
         if main:
-            head += " " + tag("code", text_of(given[main]))
+            head += " " + tag("code", escaped(given[main]))
         if self._answered:
             self._calls, self._answered = {}, False
         self._calls[entry.call_id] = shortened(f"{entry.tool} {given.get(main, '')}".rstrip(), 120)
@@ -229,19 +229,19 @@ class Renderer:
         if entry.todos is not None:
             return kind, _todos(entry.todos)
         if entry.diff and entry.ok:
-            return kind, tag("b", text_of(entry.path)) + diff_html(entry.diff)
-        parts = [] if alone else [tag("small", text_of(call)), " "]
+            return kind, tag("b", escaped(entry.path)) + diff_html(entry.diff)
+        parts = [] if alone else [tag("small", escaped(call)), " "]
         if not entry.ok:
             words = "viewer.denied" if entry.denied else "viewer.failed"
             code = "" if entry.exit_code is None else f" ({entry.exit_code})"
-            parts.append(tag("span", text_of(self.say(words) + code), class_="badge"))
+            parts.append(tag("span", escaped(self.say(words) + code), class_="badge"))
         return kind, "".join([*parts, self._folded(event.content)])
 
     def _check(self, event: HistoryEvent, entry: entries.Verify) -> tuple[str, str] | None:
         line = self.line(event)
         if not line:
             return None
-        badge = tag("span", text_of(line), class_="badge")
+        badge = tag("span", escaped(line), class_="badge")
         return f"check {entry.state}", badge + (self._folded(event.content) if event.content else "")
 
     def _figures(self, entry: entries.TurnEnd) -> list[str]:
@@ -257,13 +257,13 @@ class Renderer:
         return parts
 
     def _end(self, entry: entries.TurnEnd) -> str:
-        line = tag("p", text_of(" · ".join(self._figures(entry))))
+        line = tag("p", escaped(" · ".join(self._figures(entry))))
         evidence, words = self._evidence(entry)
         if evidence is None:
             return line
         kind = f"evidence {outcome(evidence)}" + (" claim" if evidence.claim else "")
         mark = _EVIDENCE_MARKS[outcome(evidence)]
-        return line + tag("p", f"{mark} {text_of(words)}", class_=kind)
+        return line + tag("p", f"{mark} {escaped(words)}", class_=kind)
 
     def _evidence(self, entry: entries.TurnEnd) -> tuple[entries.Evidence | None, str]:
         evidence = entry.evidence or known_of(entry.verification)
@@ -283,13 +283,13 @@ class Renderer:
         if not self._cut or len(text) <= self._cut:
             return ""
         left = self.say("viewer.more", n=f"{len(text) - self._cut:,}")
-        return tag("button", text_of(left), class_="more", type="button")
+        return tag("button", escaped(left), class_="more", type="button")
 
     def _text(self, text: str) -> str:
-        return tag("pre", text_of(self._shortened(text))) + self._more(text)
+        return tag("pre", escaped(self._shortened(text))) + self._more(text)
 
     def _details(self, summary: str, text: str) -> str:
-        return tag("details", tag("summary", text_of(summary)), self._text(text))
+        return tag("details", tag("summary", escaped(summary)), self._text(text))
 
     def _folded(self, text: str) -> str:
         lines = text.count("\n") + 1
@@ -298,7 +298,7 @@ class Renderer:
         return self._details(self.say("viewer.output", n=lines), text)
 
 
-def image_line(kept: Kept, texts: Catalog) -> str:
+def image_line(kept: RecordedImage, texts: Catalog) -> str:
     entry = kept.entry
     return texts.say("viewer.image", name=entry.name, width=entry.width, height=entry.height)
 
@@ -310,13 +310,13 @@ def _when(ts: str) -> str:
 
 
 def _time(ts: str) -> str:
-    return tag("time", text_of(_when(ts)), datetime=ts)
+    return tag("time", escaped(_when(ts)), datetime=ts)
 
 
 def _todos(todos: list[dict[str, Any]]) -> str:
     marks = {"completed": "☑", "in_progress": "◐", "cancelled": "☒"}
     rows = [
-        tag("li", f"{marks.get(str(todo.get('status')), '☐')} ", text_of(str(todo.get("content", ""))))
+        tag("li", f"{marks.get(str(todo.get('status')), '☐')} ", escaped(str(todo.get("content", ""))))
         for todo in todos
     ]
     return tag("ul", *rows, class_="todos")
@@ -328,7 +328,7 @@ def _markdown(text: str) -> str:
 
     reader = MarkdownIt("commonmark", {"html": False}).enable("table")
     reader.disable(["link", "autolink", "image", "reference", "html_block", "html_inline"])
-    tokens = reader.parse(plain(text))
+    tokens = reader.parse(escape_controls(text))
     for token in tokens:
         if align := token.attrs.pop("style", ""):  # of a table's cell; the page's policy allows no style
             token.attrs["class"] = str(align).removeprefix("text-align:")

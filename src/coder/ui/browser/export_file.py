@@ -16,14 +16,14 @@ from coder.history.sinks import encode
 from coder.protocol import entries
 from coder.protocol.history import HistoryEvent
 from coder.texts import Catalog
-from coder.ui.browser.event_html import Renderer, image_line
-from coder.ui.browser.html import plain, plot, summary, tag, text_of
+from coder.ui.browser.event_html import EventHtml, image_line
+from coder.ui.browser.html import escape_controls, escaped, figures_summary, plot, tag
 from coder.ui.browser.records import (
-    Kept,
     Outline,
+    RecordedImage,
+    collect_image,
     directory_of,
-    keep_image,
-    named_images,
+    image_ids,
     read_all,
     read_event,
 )
@@ -41,16 +41,16 @@ def html_file(path: Path, session_id: str, title: str, texts: Catalog) -> Iterat
     )
     outline = Outline(path)
     outline.read_on()
-    shown = text_of(title or session_id)
+    shown = escaped(title or session_id)
     yield f'<!doctype html><html lang="{texts.lang}"><head><meta charset="utf-8">'
-    yield f'<meta http-equiv="Content-Security-Policy" content="{text_of(policy)}">'
+    yield f'<meta http-equiv="Content-Security-Policy" content="{escaped(policy)}">'
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
     yield f"<title>{shown}</title><style>{style}</style></head>\n"
-    words = " ".join(f'data-{name}="{text_of(texts.say(f"viewer.page.{name}"))}"' for name in _WORDS)
-    words += f' data-rewinds="{text_of(encode(outline.rewound).decode("ascii"))}"'
+    words = " ".join(f'data-{name}="{escaped(texts.say(f"viewer.page.{name}"))}"' for name in _WORDS)
+    words += f' data-rewinds="{escaped(encode(outline.rewound).decode("ascii"))}"'
     yield f'<body class="file" {words}><h1>{shown}</h1>'
     yield _contents(outline, texts)
-    render = Renderer(texts, 0, root=directory_of(path), image_at=partial(read_event, path))
+    render = EventHtml(texts, 0, root=directory_of(path), image_at=partial(read_event, path))
     gone = outline.rewinds.gone()
     for at, event in read_all(path):
         if html := render.html(event, at, rewound=is_within(at, gone)):
@@ -70,46 +70,46 @@ def _contents(outline: Outline, texts: Catalog) -> str:
     say = texts.say
     gone = outline.rewinds.gone()
     bars = [row.bar for row in outline.turns]
-    parts = [tag("p", text_of(summary(bars, texts)), class_="legend"), plot(bars, texts)]
+    parts = [tag("p", escaped(figures_summary(bars, texts)), class_="legend"), plot(bars, texts)]
     if outline.turns:
         rows = [
             tag(
                 "li",
-                tag("a", text_of(row.text), href=f"#turn-{row.turn}"),
+                tag("a", escaped(row.text), href=f"#turn-{row.turn}"),
                 class_="rewound" if is_within(row.at, gone) else "",
                 value=row.turn,
             )
             for row in outline.turns
         ]
-        parts.append(tag("details", tag("summary", text_of(say("viewer.page.turns"))), tag("ol", *rows)))
+        parts.append(tag("details", tag("summary", escaped(say("viewer.page.turns"))), tag("ol", *rows)))
     if outline.files:
         rows = [
             tag(
                 "li",
-                tag("code", text_of(path)),
+                tag("code", escaped(path)),
                 *(" " + tag("a", str(turn), href=f"#turn-{turn}") for turn in turns),
             )
             for path, turns in outline.files.items()
         ]
-        parts.append(tag("details", tag("summary", text_of(say("viewer.page.files"))), tag("ul", *rows)))
+        parts.append(tag("details", tag("summary", escaped(say("viewer.page.files"))), tag("ul", *rows)))
     return tag("nav", *parts)
 
 
 def markdown_file(path: Path, session_id: str, title: str, texts: Catalog) -> Iterator[str]:
     """Answers as the model wrote them; the rest quoted or fenced. Raises OSError."""
     yield f"# {_line(title or session_id)}\n\n"
-    render = Renderer(texts, root=directory_of(path))
-    images: dict[str, Kept] = {}
+    render = EventHtml(texts, root=directory_of(path))
+    images: dict[str, RecordedImage] = {}
     for event, current in marked_log(path):
-        if event.for_model_alone or keep_image(images, event, 0):
+        if event.for_model_alone or collect_image(images, event, 0):
             continue
         yield from _markdown(event, render, current=current)
-        for name in named_images(event):
+        for name in image_ids(event):
             if name in images:
                 yield f"- {_line(image_line(images[name], texts))}\n\n"
 
 
-def _markdown(event: HistoryEvent, render: Renderer, *, current: bool) -> Iterator[str]:
+def _markdown(event: HistoryEvent, render: EventHtml, *, current: bool) -> Iterator[str]:
     say = render.say
     match event.entry:
         case entries.TurnStart():
@@ -122,7 +122,7 @@ def _markdown(event: HistoryEvent, render: Renderer, *, current: bool) -> Iterat
             if reasoning:
                 yield f"*{say('viewer.thinking')}*\n\n{_fenced(reasoning)}"
             if event.said.strip():
-                yield _answer(plain(event.said).strip()) + "\n\n"
+                yield _answer(escape_controls(event.said).strip()) + "\n\n"
         case entries.Action(tool="todowrite", input={"todos": list(todos)}):
             yield "**todowrite**\n\n" + "".join(map(_todo, todos)) + "\n"
         case entries.Action(tool=tool, input=given):
@@ -144,7 +144,7 @@ def _markdown(event: HistoryEvent, render: Renderer, *, current: bool) -> Iterat
 
 
 def _quoted(text: str) -> str:
-    return "".join(f"> {_inert(line)}\n" for line in plain(text).split("\n")) + "\n"
+    return "".join(f"> {_inert(line)}\n" for line in escape_controls(text).split("\n")) + "\n"
 
 
 def _todo(todo: Any) -> str:
@@ -155,7 +155,7 @@ def _todo(todo: Any) -> str:
 
 def _fenced(text: str, language: str = "") -> str:
     """In a fence longer than any in the text."""
-    text = plain(text).rstrip("\n")
+    text = escape_controls(text).rstrip("\n")
     fence = "```"
     while fence in text:
         fence += "`"
@@ -188,4 +188,4 @@ def _inert(text: str) -> str:
 
 
 def _line(text: str) -> str:
-    return _inert(" ".join(plain(text).split()))
+    return _inert(" ".join(escape_controls(text).split()))

@@ -15,15 +15,15 @@ _ESCAPED |= {
 }
 
 
-def plain(text: str) -> str:
+def escape_controls(text: str) -> str:
     """`text` with control characters spelled out."""
     text = text.translate(_ESCAPED)
     return text if text.isascii() else text.encode("utf-8", errors="replace").decode("utf-8")
 
 
-def text_of(text: str) -> str:
+def escaped(text: str) -> str:
     """As HTML text or the value of an attribute in double quotes."""
-    return escape(plain(text))
+    return escape(escape_controls(text))
 
 
 def tag(name: str, *children: str, **attributes: str | int | bool) -> str:
@@ -35,7 +35,7 @@ def tag(name: str, *children: str, **attributes: str | int | bool) -> str:
         if value is True:
             parts.append(written)
         elif value is not False:
-            parts.append(f'{written}="{text_of(str(value))}"')
+            parts.append(f'{written}="{escaped(str(value))}"')
     end = "" if name == "img" else f"</{name}>"  # a void element
     return f"<{' '.join(parts)}>{''.join(children)}{end}"
 
@@ -62,9 +62,9 @@ def _rows(lines: list[str]) -> Iterator[str]:
         if found := _HUNK.match(line):
             old, new = int(found[1]), int(found[3])
             ends = old + int(found[2] or 1), new + int(found[4] or 1)
-            yield _row("at", "", "", text_of(line))
+            yield _row("at", "", "", escaped(line))
         elif line.startswith(("--- ", "+++ ")) and (old, new) == ends:  # of the next file
-            yield _row("file", "", "", text_of(line))
+            yield _row("file", "", "", escaped(line))
             if line.startswith("+++ "):
                 old = new = 0
                 ends = 0, 0
@@ -78,9 +78,9 @@ def _rows(lines: list[str]) -> Iterator[str]:
             at += len(removed) + len(added)
             continue
         elif line.startswith("\\"):  # No newline at end of file
-            yield _row("at", "", "", text_of(line))
+            yield _row("at", "", "", escaped(line))
         elif line or at + 1 < len(lines):
-            yield _row("same", str(old) if old else "", str(new) if new else "", text_of(line))
+            yield _row("same", str(old) if old else "", str(new) if new else "", escaped(line))
             old, new = old + bool(old), new + bool(new)
         at += 1
 
@@ -96,7 +96,7 @@ def _block(lines: list[str], at: int, sign: str, left: int) -> list[str]:
 def _marked(removed: list[str], added: list[str]) -> tuple[list[str], list[str]]:
     """Equally many removed and added lines are compared pairwise."""
     if len(removed) != len(added):
-        return [text_of(line) for line in removed], [text_of(line) for line in added]
+        return [escaped(line) for line in removed], [escaped(line) for line in added]
     pairs = [_compared(before, after) for before, after in zip(removed, added, strict=True)]
     return [pair[0] for pair in pairs], [pair[1] for pair in pairs]
 
@@ -104,7 +104,7 @@ def _marked(removed: list[str], added: list[str]) -> tuple[list[str], list[str]]
 def _compared(before: str, after: str) -> tuple[str, str]:
     """The common beginning and end left plain, the middle marked."""
     if max(len(before), len(after)) > _LONGEST:
-        return text_of(before), text_of(after)
+        return escaped(before), escaped(after)
     shortest = min(len(before), len(after))
     head = 1
     while head < shortest and before[head] == after[head]:
@@ -113,12 +113,12 @@ def _compared(before: str, after: str) -> tuple[str, str]:
     while tail < shortest - head and before[-1 - tail] == after[-1 - tail]:
         tail += 1
     if head + tail < shortest // 2:  # another line altogether
-        return text_of(before), text_of(after)
+        return escaped(before), escaped(after)
 
     def marked(line: str) -> str:
         end = len(line) - tail
-        middle = tag("mark", text_of(line[head:end])) if end > head else ""
-        return text_of(line[:head]) + middle + text_of(line[end:])
+        middle = tag("mark", escaped(line[head:end])) if end > head else ""
+        return escaped(line[:head]) + middle + escaped(line[end:])
 
     return marked(before), marked(after)
 
@@ -131,7 +131,7 @@ _TOKENS = ("prompt", "cached", "completion")
 _WIDTH, _HEIGHT, _WIDEST, _MOST_POINTS = 600, 90, 30, 120
 
 
-class Bar(NamedTuple):
+class TurnFigures(NamedTuple):
     """A turn: prompt tokens, cached ones of these, completion tokens, and cost in USD."""
 
     turn: int
@@ -141,17 +141,17 @@ class Bar(NamedTuple):
     cost: float
 
 
-def summary(bars: Sequence[Bar], texts: Catalog) -> str:
+def figures_summary(bars: Sequence[TurnFigures], texts: Catalog) -> str:
     """All turns in a line of plain text."""
     counts = {kind: f"{sum(getattr(bar, kind) for bar in bars):,}" for kind in _TOKENS}
     cost = sum(bar.cost for bar in bars)
     return texts.say("viewer.summary", n=len(bars), **counts) + (f" · ${cost:.4f}" if cost else "")
 
 
-def plot(all_bars: Sequence[Bar], texts: Catalog) -> str:
+def plot(all_bars: Sequence[TurnFigures], texts: Catalog) -> str:
     """Bars of tokens (cached, new, received), and cost as a line if known."""
     say = texts.say
-    bars = _joined(all_bars)
+    bars = _grouped(all_bars)
     highest = max((bar.prompt + bar.completion for bar in bars), default=0)
     if not highest:
         return ""
@@ -170,7 +170,7 @@ def plot(all_bars: Sequence[Bar], texts: Catalog) -> str:
         cost = f" · ${bar.cost:.4f}" if bar.cost else ""
         told = say("viewer.plot.turn", turn=bar.turn, **counts) + cost
         hit = {"x": f"{at * width:.1f}", "y": "0", "width": f"{width:.1f}", "height": str(_HEIGHT)}
-        parts.append(tag("rect", tag("title", text_of(told)), class_="hit", data_turn=bar.turn, **hit))
+        parts.append(tag("rect", tag("title", escaped(told)), class_="hit", data_turn=bar.turn, **hit))
     dearest = max(bar.cost for bar in bars)
     has_line = dearest > 0 and len(bars) > 1
     if has_line:
@@ -187,16 +187,16 @@ def plot(all_bars: Sequence[Bar], texts: Catalog) -> str:
     if len(bars) < len(all_bars):
         scale.append(say("viewer.plot.joined", n=-(-len(all_bars) // len(bars))))
     kinds = ("cached", "prompt", "completion", *(["cost"] if has_line else []))
-    keys = [tag("span", text_of(say(f"viewer.plot.{kind}")), class_=f"key {kind}") for kind in kinds]
-    return svg + tag("p", *keys, tag("span", text_of(" · ".join(scale))), class_="legend")
+    keys = [tag("span", escaped(say(f"viewer.plot.{kind}")), class_=f"key {kind}") for kind in kinds]
+    return svg + tag("p", *keys, tag("span", escaped(" · ".join(scale))), class_="legend")
 
 
-def _joined(bars: Sequence[Bar]) -> list[Bar]:
+def _grouped(bars: Sequence[TurnFigures]) -> list[TurnFigures]:
     """At most `_MOST_POINTS` bars: neighbouring turns are added up, under the number of the first."""
     step = -(-len(bars) // _MOST_POINTS) if bars else 1
     groups = (bars[at : at + step] for at in range(0, len(bars), step))
     return [
-        Bar(
+        TurnFigures(
             group[0].turn,
             sum(bar.prompt for bar in group),
             sum(bar.cached for bar in group),

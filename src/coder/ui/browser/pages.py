@@ -16,16 +16,16 @@ from coder.history.search.query import search
 from coder.history.store import SessionStore
 from coder.protocol.history import HistoryEvent
 from coder.texts import Catalog
-from coder.ui.browser.event_html import Renderer
-from coder.ui.browser.html import plain, plot, summary, tag, text_of
+from coder.ui.browser.event_html import EventHtml
+from coder.ui.browser.html import escape_controls, escaped, figures_summary, plot, tag
 from coder.ui.browser.records import (
     PAGE_EVENTS,
-    Kept,
     Outline,
+    RecordedImage,
+    collect_image,
     directory_of,
+    image_ids,
     image_of,
-    keep_image,
-    named_images,
     read_event,
     read_page,
 )
@@ -38,11 +38,11 @@ _LIVE = 600  # seconds after which a session that was not closed counts as kille
 _FOLLOW = 20.0  # seconds until the page asks again
 
 
-class NotFound(Exception):
+class UnknownPage(Exception):
     """There is no such session, place or question."""
 
 
-class Answers:
+class PageApi:
     """`projects`: whose sessions can be seen, starting with that of the current directory."""
 
     def __init__(self, home: Path, projects: Sequence[Project], texts: Catalog) -> None:
@@ -54,7 +54,7 @@ class Answers:
         self._lock = threading.Lock()
 
     def answer(self, question: str, query: dict[str, str]) -> dict[str, Any]:
-        """Raises `NotFound`, OSError or ValueError."""
+        """Raises `UnknownPage`, OSError or ValueError."""
         if question == "list":
             return self._list(query.get("q", ""), everywhere=query.get("all") == "1")
         path = self._path(query.get("s", ""))
@@ -67,15 +67,15 @@ class Answers:
             case "event":
                 return self._event(path, start)
             case "outline":
-                return {"title": plain(self._title(query["s"])), **self._outline(path)}
-        raise NotFound
+                return {"title": escape_controls(self._title(query["s"])), **self._outline(path)}
+        raise UnknownPage
 
     def image(self, query: dict[str, str]) -> tuple[str, bytes]:
         """Type and content of the image at a place. Raises as `answer` does."""
         event = read_event(self._path(query.get("s", "")), int(query.get("from", "0")))
         found = image_of(event) if event is not None else None
         if found is None:
-            raise NotFound
+            raise UnknownPage
         return found
 
     def key_of(self, session_id: str) -> str:
@@ -86,10 +86,10 @@ class Answers:
         """A record's file. `exists` rejects ids with a slash."""
         number, _, session_id = key.partition("/")
         if not number.isdecimal() or int(number) >= len(self._stores):
-            raise NotFound
+            raise UnknownPage
         store = self._stores[int(number)]
         if not store.exists(session_id):
-            raise NotFound
+            raise UnknownPage
         return store.log_path(session_id)
 
     def _title(self, key: str) -> str:
@@ -116,11 +116,11 @@ class Answers:
         try:
             found = search(self._home, directories, words, 50)
         except IndexFault as fault:
-            return [tag("li", text_of(fault.text(self._texts)))]
+            return [tag("li", escaped(fault.text(self._texts)))]
         rows, marks = [], marks_of(words)
         for one in found:
             hits = [
-                (hit.turn, self._texts.say(f"lookback.kind.{hit.kind}"), marked(hit.line, marks))
+                (hit.turn, self._texts.say(f"lookback.kind.{hit.kind}"), highlight_words(hit.line, marks))
                 for hit in one.hits
             ]
             number = directories.index(one.directory)
@@ -136,12 +136,12 @@ class Answers:
         if number:
             about += f" · {self._projects[number].root}"
         parts = [
-            tag("a", text_of(title or name), href="#", data_open=key),
-            tag("small", text_of(about), " ", tag("code", text_of(name))),
-            tag("button", text_of(say("viewer.beside")), type="button", class_="beside", data_beside=key),
+            tag("a", escaped(title or name), href="#", data_open=key),
+            tag("small", escaped(about), " ", tag("code", escaped(name))),
+            tag("button", escaped(say("viewer.beside")), type="button", class_="beside", data_beside=key),
         ]
         parts += [
-            tag("a", text_of(f"{who}: "), html, href="#", class_="hit", data_open=key, data_go=turn)
+            tag("a", escaped(f"{who}: "), html, href="#", class_="hit", data_open=key, data_go=turn)
             for turn, who, html in hits
         ]
         return tag("li", *parts)
@@ -150,7 +150,7 @@ class Answers:
 
     def _events(self, path: Path, start: int, count: int) -> dict[str, Any]:
         page = read_page(path, start, max(1, min(count, PAGE_EVENTS)))
-        render = Renderer(self._texts, images=self._images(path, page.events), root=directory_of(path))
+        render = EventHtml(self._texts, images=self._images(path, page.events), root=directory_of(path))
         if start > 0:
             earlier = read_page(path, max(0, start - _LOOKED_BACK), _LOOKED_BACK, _LOOKED_BACK)
             for at, event in earlier.events:
@@ -162,14 +162,14 @@ class Answers:
     def _event(self, path: Path, start: int) -> dict[str, Any]:
         event = read_event(path, start)
         if event is None:
-            raise NotFound
-        return {"html": Renderer(self._texts, 0, self._images(path, [(start, event)])).html(event, start)}
+            raise UnknownPage
+        return {"html": EventHtml(self._texts, 0, self._images(path, [(start, event)])).html(event, start)}
 
-    def _images(self, path: Path, events: Iterable[tuple[int, HistoryEvent]]) -> dict[str, Kept]:
+    def _images(self, path: Path, events: Iterable[tuple[int, HistoryEvent]]) -> dict[str, RecordedImage]:
         """Images that the events name and do not contain: they may come long before."""
-        own: dict[str, Kept] = {}
+        own: dict[str, RecordedImage] = {}
         for at, event in events:
-            if not keep_image(own, event, at) and any(name not in own for name in named_images(event)):
+            if not collect_image(own, event, at) and any(name not in own for name in image_ids(event)):
                 return self._read_outline(path).images
         return {}
 
@@ -206,27 +206,27 @@ class Answers:
                 "events": outline.events,
                 "turns": [
                     {"turn": row.turn, "at": row.at, "event": row.event, "status": row.status,
-                     "check": row.verification, "text": plain(row.text)}
+                     "check": row.verification, "text": escape_controls(row.text)}
                     for row in outline.turns
                 ],
                 "marks": outline.marks,
                 "rewound": outline.rewound,
                 "plot": plot(bars, self._texts),
-                "summary": plain(summary(bars, self._texts)),
+                "summary": escape_controls(figures_summary(bars, self._texts)),
                 "files": [
-                    {"path": plain(path), "turns": turns, "at": outline.changes[path]}
+                    {"path": escape_controls(path), "turns": turns, "at": outline.changes[path]}
                     for path, turns in outline.files.items()
                 ],
             }  # fmt: skip
 
 
-def marked(line: str, marks: list[str]) -> str:
+def highlight_words(line: str, marks: list[str]) -> str:
     """As HTML, with the words of a search marked."""
     if not marks:
-        return text_of(line)
+        return escaped(line)
     pieces = re.split("(" + "|".join(map(re.escape, marks)) + ")", line, flags=re.IGNORECASE)
     return "".join(
-        tag("mark", text_of(piece), class_="found") if at % 2 else text_of(piece)
+        tag("mark", escaped(piece), class_="found") if at % 2 else escaped(piece)
         for at, piece in enumerate(pieces)
     )
 

@@ -17,12 +17,12 @@ from coder.history.turn_so_far import changes_of, request_of
 from coder.protocol import entries
 from coder.protocol.history import HistoryEvent, decode_event
 from coder.tools.images import MAX_BYTES, MAX_SIDE, Broken, measured
-from coder.ui.browser.html import Bar
+from coder.ui.browser.html import TurnFigures
 
 _DRAWN = ("image/png", "image/jpeg", "image/gif", "image/webp")  # neither script nor references in them
 
 
-class Kept(NamedTuple):
+class RecordedImage(NamedTuple):
     """An image's entry and its offset in the record. `drawn`: a browser may draw it."""
 
     entry: entries.Image
@@ -30,18 +30,18 @@ class Kept(NamedTuple):
     drawn: bool
 
 
-def named_images(event: HistoryEvent) -> list[str]:
+def image_ids(event: HistoryEvent) -> list[str]:
     """The ids of the images of an input or a result."""
     entry = event.inner.entry
     return entry.images if isinstance(entry, (entries.TurnStart, entries.Observation)) else []
 
 
-def keep_image(images: dict[str, Kept], event: HistoryEvent, at: int) -> bool:
+def collect_image(images: dict[str, RecordedImage], event: HistoryEvent, at: int) -> bool:
     """Whether the event is an image; it is then kept by its id."""
     entry = event.inner.entry
     if not isinstance(entry, entries.Image):
         return False
-    images[entry.image_id] = Kept(entry, at, image_of(event) is not None)
+    images[entry.image_id] = RecordedImage(entry, at, image_of(event) is not None)
     return True
 
 
@@ -66,7 +66,7 @@ _MOST_CHANGES = 200  # of one file that are listed
 _MARK_EVERY = 50  # events between places that a page can begin at
 
 
-class Page(msgspec.Struct, frozen=True):
+class EventPage(msgspec.Struct, frozen=True):
     """Events with their offsets. `next`: where the following page begins."""
 
     events: list[tuple[int, HistoryEvent]]
@@ -78,7 +78,7 @@ def opened_record(path: Path) -> BinaryIO:
     return stream_of(Path(real_path(path.parent)) / path.name)
 
 
-def read_page(path: Path, start: int, events: int = PAGE_EVENTS, size: int = PAGE_BYTES) -> Page:
+def read_page(path: Path, start: int, events: int = PAGE_EVENTS, size: int = PAGE_BYTES) -> EventPage:
     """From an offset named by an earlier page or the outline; within a line, from the next one."""
     found: list[tuple[int, HistoryEvent]] = []
     with opened_record(path) as file:
@@ -89,7 +89,7 @@ def read_page(path: Path, start: int, events: int = PAGE_EVENTS, size: int = PAG
                 found.append((place, event))
             if len(found) >= events or at - start >= size:
                 break
-    return Page(found, at)
+    return EventPage(found, at)
 
 
 def read_all(path: Path) -> Iterator[tuple[int, HistoryEvent]]:
@@ -143,8 +143,8 @@ class TurnRow(msgspec.Struct):
     verification: str = ""
 
     @property
-    def bar(self) -> Bar:
-        return Bar(self.turn, self.prompt, self.cached, self.completion, self.cost)
+    def bar(self) -> TurnFigures:
+        return TurnFigures(self.turn, self.prompt, self.cached, self.completion, self.cost)
 
 
 class Outline:
@@ -161,7 +161,7 @@ class Outline:
         self.files: dict[str, list[int]] = {}  # the turns that changed each
         self.changes: dict[str, list[int]] = {}  # and the places of the events
         self.marks: list[tuple[int, int]] = []  # events before, place
-        self.images: dict[str, Kept] = {}
+        self.images: dict[str, RecordedImage] = {}
         self.rewinds = Rewinds()
         self.closed = False  # the last event ends the session
 
@@ -189,7 +189,7 @@ class Outline:
         if isinstance(entry, entries.TurnStart):
             self.turns.append(TurnRow(event.turn, place, self.events, one_line(event.content, 120)))
         self.events += 1
-        if keep_image(self.images, event, place) or not self.turns:
+        if collect_image(self.images, event, place) or not self.turns:
             return
         turn = self.turns[-1]
         if request := request_of(event):

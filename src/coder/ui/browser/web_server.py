@@ -22,8 +22,8 @@ import msgspec
 
 from coder.base.process.own_process import is_own_socket
 from coder.texts import Catalog
-from coder.ui.browser.html import text_of
-from coder.ui.browser.pages import Answers, NotFound
+from coder.ui.browser.html import escaped
+from coder.ui.browser.pages import PageApi, UnknownPage
 
 _TYPES = {"app.js": "text/javascript", "style.css": "text/css", "index.html": "text/html"}
 _POLICY = (
@@ -50,7 +50,7 @@ class ViewServer(ThreadingHTTPServer):
     daemon_threads = True
     address_family = 2  # AF_INET
 
-    def __init__(self, answers: Answers, texts: Catalog, port: int = 0) -> None:
+    def __init__(self, answers: PageApi, texts: Catalog, port: int = 0) -> None:
         """Raises OSError if the port is taken."""
         self.answers = answers
         self.texts = texts
@@ -127,7 +127,7 @@ class _Handler(BaseHTTPRequestHandler):
             url = urlsplit(self.path)
             query = dict(parse_qsl(url.query, keep_blank_values=True, max_num_fields=20))
             status, kind, body = self._respond(url.path, query)
-        except (NotFound, OSError, ValueError):
+        except (UnknownPage, OSError, ValueError):
             status, kind, body = HTTPStatus.NOT_FOUND, "text/plain", b"not found"
         except Exception:  # a record may contain anything
             status, kind, body = HTTPStatus.INTERNAL_SERVER_ERROR, "text/plain", b"failed"
@@ -148,7 +148,7 @@ class _Handler(BaseHTTPRequestHandler):
             name = path.lstrip("/") or "index.html"
             return HTTPStatus.OK, _TYPES[name], page_file(name, self.server.texts)
         if not path.startswith("/api/"):
-            raise NotFound
+            raise UnknownPage
         if self.command == "POST" and path == "/api/token":
             # Only for our user: another may read the code from the browser's command line.
             ours = is_own_socket(self.client_address[1], self.server.port)
@@ -179,5 +179,5 @@ def page_file(name: str, texts: Catalog) -> bytes:
     html = parts[0]
     for part in parts[1:]:
         key, _, rest = part.partition("}}")
-        html += (texts.lang if key == "lang" else text_of(texts.say(f"viewer.page.{key}"))) + rest
+        html += (texts.lang if key == "lang" else escaped(texts.say(f"viewer.page.{key}"))) + rest
     return html.encode("utf-8")

@@ -80,7 +80,7 @@ class LineRepl:
         self.running = True
         try:
             async for event in self.engine.events():
-                for one in self.questions.take(event):
+                for one in self.questions.visible(event):
                     self._show(one)
                     if isinstance(one, ApprovalRequested):
                         await self._answer(one)
@@ -104,7 +104,7 @@ class LineRepl:
             if event.resumed:
                 self._retell()
         elif isinstance(event, ModeStateChanged):
-            if summary := self.modes.take(event):
+            if summary := self.modes.handle(event):
                 self.renderer.line(summary)
         else:
             self.renderer.handle(event)

@@ -107,9 +107,9 @@ class Repl:
         app = screen.region.app
         self.actions.attach(app)
         app.key_processor.after_key_press += lambda _processor: self._key_pressed()
-        screen.after_frame = self.modes.prompt_drawn
+        screen.after_frame = self.modes.after_prompt_drawn
         self.status_line.vim_mode = lambda: vim_mode(app, self.editor)
-        engine.lend_terminal(partial(screen.region.lent, screen.draw_now))
+        engine.lend_terminal(partial(screen.region.lend, screen.draw_now))
         self.unhandled = UnhandledErrors(engine.failed, screen.leave)
         self._first_input = ""  # given on the command line; sent below the session's heading
 
@@ -177,7 +177,7 @@ class Repl:
         async for event in self.engine.events():
             started = time.monotonic()
             try:
-                for one in self.questions.take(event):
+                for one in self.questions.visible(event):
                     self._handle(one)
                 if isinstance(event, SessionStarted) and event.resumed:
                     await self.inputs.replay()
@@ -191,9 +191,9 @@ class Repl:
     def _handle(self, event: AnyEvent) -> None:
         screen = self.screen
         apply_event(self.state, event)
-        screen.pager.take(event)
-        self.status_line.take(event)
-        if self.modes.take(event):
+        screen.pager.handle(event)
+        self.status_line.handle(event)
+        if self.modes.handle(event):
             self.editor.refresh_menu()
             if isinstance(event, CustomModesListed):  # the typed text may match a mode
                 self.editor.open_menu()

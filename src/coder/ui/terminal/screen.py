@@ -20,7 +20,7 @@ from coder.ui.terminal.input.actions import toggle_vim
 from coder.ui.terminal.input.external_editor import edit_outside
 from coder.ui.terminal.render.escapes import safe
 from coder.ui.terminal.render.event_lines import diff_rows
-from coder.ui.terminal.render.live_region import LiveRegion, Throttle, may_ask, terminal_output
+from coder.ui.terminal.render.live_region import LiveRegion, Throttle, can_query_background, terminal_output
 from coder.ui.terminal.render.live_rows import LiveRows, live_limit
 from coder.ui.terminal.render.recorded import message_lines
 from coder.ui.terminal.render.theme import theme_for
@@ -46,7 +46,7 @@ class Screen:
         self.output = terminal_output()
         self.transcript = Transcript(self._texts, lambda: self.columns, self._rows_above_question)
         self.transcript.folds = not self._ui.plain
-        self.transcript.pages = lambda: pager_command(os.environ, self._engine.view.root) is not None
+        self.transcript.has_pager = lambda: pager_command(os.environ, self._engine.view.root) is not None
         self.transcript.thinking, self.transcript.output_lines = self._ui.thinking, self._ui.output_lines
         self.throttle = Throttle(self._draw)
         self.after_frame: Callable[[], object] = lambda: None
@@ -88,7 +88,7 @@ class Screen:
         self.region = LiveRegion(self.output, editor.buffer, self.rows, keys, vim=self._ui.vim, search=search)
         self.region.app.after_render += lambda _app: self._after_render()
         self.region.input.always_hide_cursor = Condition(lambda: editor.in_bar)
-        if may_ask(self._ui.theme, self._options.environ):
+        if can_query_background(self._ui.theme, self._options.environ):
             self.region.follow_background(self.theme, self.draw_soon)
         self.notifier = Notifier(self._ui, self._options.environ, f"coder · {name}", self.send)
         self.pager = TranscriptPager(self._engine, self._texts, self.theme, self.region)
@@ -156,7 +156,7 @@ class Screen:
 
     @property
     def is_away(self) -> bool:
-        return self.region.away
+        return self.region.is_lent
 
     @property
     def has_unread_keys(self) -> bool:
@@ -185,7 +185,7 @@ class Screen:
         self.throttle.spin(on and not self._ui.plain)
 
     def _draw(self) -> None:
-        if self.region.away:
+        if self.region.is_lent:
             self._redraw_pending = True
             return
         rows = self.transcript.drain(0 if self._ui.plain else live_limit(self.size()[1]))

@@ -148,12 +148,12 @@ def first_run(options: Options, settings: Settings, renderer: PlainRenderer) -> 
     renderer.line("")
     name = command_name()
     for way, command in {**_WAYS, "local": f"{name} local"}.items():
-        _to_type(renderer, command)
+        _show_command(renderer, command)
         renderer.paragraph(say(f"first.way_{way}", keys=_OTHER_KEYS), margin=4)
     renderer.line("")
     renderer.paragraph(say("first.keep"))
     renderer.paragraph(say("first.demo"))
-    _to_type(renderer, f"{name} demo")
+    _show_command(renderer, f"{name} demo")
     for port, server in USUAL_PORTS:
         url = f"http://127.0.0.1:{port}/v1"
         if not (_listens(port) and _is_a_model_server(url)):
@@ -171,7 +171,7 @@ def first_run(options: Options, settings: Settings, renderer: PlainRenderer) -> 
     return None
 
 
-def _to_type(renderer: PlainRenderer, command: str) -> None:
+def _show_command(renderer: PlainRenderer, command: str) -> None:
     """A command on a row of its own, to be copied."""
     renderer.line(f"  {renderer.palette.paint('strong', command)}")
 

@@ -42,7 +42,7 @@ class StatusLine:
         self._due: asyncio.TimerHandle | None = None
         self._running: asyncio.Task[None] | None = None
 
-    def take(self, event: AnyEvent) -> None:
+    def handle(self, event: AnyEvent) -> None:
         if self._command and isinstance(event, StateChanged):
             self._next = self._facts(event)
             self._run_soon()

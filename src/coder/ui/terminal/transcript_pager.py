@@ -104,7 +104,7 @@ class EarlierMessages:
     def preview(self, item: PickItem, width: int) -> list[Line]:
         message = self._messages[item.key]
         lines = message_lines(message.text, width)[:_MESSAGE_ROWS]
-        return [*map(_untinted, lines), *(_quiet(path, width) for path in message.changed)]
+        return [*map(_untinted, lines), *(_dim(path, width) for path in message.changed)]
 
 
 class EarlierSessions:
@@ -142,7 +142,7 @@ class EarlierSessions:
         return PickItem(key, title or key, before=local_time(updated), about=about, found=found)
 
     def preview(self, item: PickItem, width: int) -> list[Line]:
-        found = [_quiet(line, width) for line in item.found.split("\n") if line]
+        found = [_dim(line, width) for line in item.found.split("\n") if line]
         recent = recent_lines(self._view.recent_turns(item.key)[-2:], self._texts, width)
         return [*found, *map(_untinted, recent)]
 
@@ -168,7 +168,7 @@ def _untinted(line: Line) -> Line:
     ]
 
 
-def _quiet(text: str, width: int) -> Line:
+def _dim(text: str, width: int) -> Line:
     return clip([("dim", flat(text))], width)
 
 
@@ -179,7 +179,7 @@ class TranscriptPager:
         self._view, self._texts, self._theme, self._region = engine.view, texts, theme, region
         self._streaming: list[AnyEvent] = []  # thinking and answer that are not in the record yet
 
-    def take(self, event: AnyEvent) -> None:
+    def handle(self, event: AnyEvent) -> None:
         match event:
             case Thought() | Content():
                 self._streaming.append(event)

@@ -26,7 +26,7 @@ from coder.ui.terminal.ask.question import (
     approval_question,
     reply_to,
 )
-from coder.ui.terminal.ask.question_rows import about_turn
+from coder.ui.terminal.ask.question_rows import is_about_turn
 from coder.ui.terminal.input.editing import approval_answer
 from coder.ui.terminal.input.editor import InputFocus
 from coder.ui.terminal.render.width import Line, wrap
@@ -259,14 +259,14 @@ class ApprovalPrompt:
         event = self._state.approval
         if self._review is not None or event is None:
             return self._review.help if self._review is not None else ""
-        if about_turn(event):
+        if is_about_turn(event):
             return approval_question(event, self._texts).objection
         keys = [*self._keys, "esc"]
         say = self._texts.say
         return say("approval.about_between").join(say(f"approval.about_{key}") for key in keys)
 
     def _act(self, event: ApprovalRequested, letter: str) -> None:
-        if letter == "n" and about_turn(event):
+        if letter == "n" and is_about_turn(event):
             self._decide(event, ParsedAnswer("no"))
         elif letter == "n":
             self._stage = "reason"
@@ -314,7 +314,7 @@ class ApprovalPrompt:
         else:
             objection = self._texts.say("approval.hunk_objection")
             self._next_note = question.objection if self._review is None else objection
-            if (" " in text.strip() or not text.isascii()) and not about_turn(event):
+            if (" " in text.strip() or not text.isascii()) and not is_about_turn(event):
                 self._unparsed = text.strip()
                 self._next_note = self._texts.say("approval.typed_kept", objection=self._next_note)
 

@@ -13,7 +13,7 @@ from coder.protocol.ops import ApprovalReply
 from coder.texts import Catalog
 from coder.tools.registry import built_in
 from coder.tools.text.hunks import REVIEW, Hunk, Review, hunks_of
-from coder.ui.terminal.ask.question_rows import about_turn
+from coder.ui.terminal.ask.question_rows import is_about_turn
 from coder.ui.terminal.render.escapes import safe
 from coder.ui.terminal.render.width import Line, line_width, wrap
 from coder.ui.terminal.screen_state import PromptState
@@ -31,7 +31,7 @@ class Choice(msgspec.Struct, frozen=True):
 def choices(event: ApprovalRequested, mode: str, texts: Catalog) -> list[Choice]:
     """The offered choices, likeliest first. `mode`: the operating mode."""
     say = texts.say
-    if about_turn(event):  # no reason is passed on, and the subject explains `always`
+    if is_about_turn(event):  # no reason is passed on, and the subject explains `always`
         always = [Choice("a", say("approval.key_always_turn"))] if event.can_always else []
         return [Choice("y", say("approval.key_yes")), Choice("n", say("approval.key_no_plain")), *always]
     found = [Choice("y", say("approval.key_yes"))]

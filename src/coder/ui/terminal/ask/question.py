@@ -20,8 +20,8 @@ from coder.protocol.events import AnyEvent, ApprovalRequested, ApprovalResolved
 from coder.protocol.ops import ApprovalReply, Cancel
 from coder.texts import Catalog
 from coder.ui.streams import show
-from coder.ui.terminal.ask.question_rows import about_turn
-from coder.ui.terminal.input.editing import Answer, approval_answer
+from coder.ui.terminal.ask.question_rows import is_about_turn
+from coder.ui.terminal.input.editing import ApprovalAnswer, approval_answer
 from coder.ui.terminal.render.escapes import safe
 from coder.ui.terminal.render.plain import line_prompt
 from coder.ui.terminal.render.width import plain, text_width, wrap
@@ -35,7 +35,7 @@ Read = Callable[[str], Awaitable[str | None]]
 class ParsedAnswer(msgspec.Struct, frozen=True):
     """The answer, and the reason given with a `no`."""
 
-    answer: Answer
+    answer: ApprovalAnswer
     reason: str = ""
 
 
@@ -47,7 +47,7 @@ class Question(msgspec.Struct, frozen=True):
     objection: str
     shorter: str = ""
     can_always: bool = False
-    empty: Answer | None = None
+    empty: ApprovalAnswer | None = None
 
     def prompt(self, columns: int) -> str:
         fits = not self.shorter or text_width(self.choices) + _ANSWER_ROOM <= columns
@@ -64,7 +64,7 @@ def approval_question(event: ApprovalRequested, texts: Catalog) -> Question:
     choices = "approval.choices" if event.can_always else "approval.choices_once"
     objection = "approval.not_an_answer_always" if event.can_always else "approval.not_an_answer"
     shorter = texts.say(f"{choices}_narrow")
-    if about_turn(event):  # a reason is only passed on for a refused call
+    if is_about_turn(event):  # a reason is only passed on for a refused call
         choices, objection = f"{choices}_narrow", "approval.not_an_answer_turn"
     return Question(
         choices=texts.say(choices),
@@ -157,7 +157,7 @@ class QuestionQueue:
         self._waiting: list[ApprovalRequested] = []
         self.follows = False  # the open question replaced another one at once
 
-    def take(self, event: AnyEvent) -> Sequence[AnyEvent]:
+    def visible(self, event: AnyEvent) -> Sequence[AnyEvent]:
         """The events to show now."""
         if isinstance(event, ApprovalRequested):
             if self._open:
@@ -189,7 +189,7 @@ class Asker:
         self._asking: asyncio.Task[None] | None = None
         self.questions = QuestionQueue()
 
-    def take(self, event: AnyEvent) -> None:
+    def handle(self, event: AnyEvent) -> None:
         if isinstance(event, ApprovalRequested):
             self._asking = asyncio.create_task(self._ask(event))
         elif isinstance(event, ApprovalResolved) and self._asking is not None:

@@ -23,7 +23,7 @@ _ORDINARY = (_SELF_EVIDENT, "policy.configured.ask", "policy.part")
 _BEGINS, _GOES_ON = "│ ", "┊ "
 
 
-def about_turn(event: ApprovalRequested) -> bool:
+def is_about_turn(event: ApprovalRequested) -> bool:
     """Whether the question is about the turn, not a call. A custom mode's command has no call id either."""
     return event.tool == "turn" and not event.call_id
 
@@ -40,7 +40,7 @@ def approval_lines(
     """The subject, telling reasons, warnings, and what `always` would remember. `height`: visible rows; 0 if
     unknown. `heads`: show only the beginning of a long new file, as all of it can be paged. `keys`: the
     choices below explain `always`."""
-    if about_turn(event):  # the subject is the question
+    if is_about_turn(event):  # the subject is the question
         question: list[Line] = [[("ask", line)] for line in visible(texts.of(event.subject)).text.split("\n")]
         return [row for line in question for row in wrap(line, width)] if width else question
     told = [one for one in event.reasons if not (isinstance(one, Text) and one.key == _SELF_EVIDENT)]

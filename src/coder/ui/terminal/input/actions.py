@@ -12,7 +12,7 @@ from prompt_toolkit.formatted_text import fragment_list_width, to_formatted_text
 from prompt_toolkit.key_binding.bindings.named_commands import get_by_name
 from prompt_toolkit.key_binding.vi_state import InputMode
 
-from coder.ui.terminal.input.editing import Shape, moved, text_rows
+from coder.ui.terminal.input.editing import WindowShape, moved_by_rows, text_rows
 from coder.ui.terminal.input.editor import Editor, InputFocus
 from coder.ui.terminal.input.external_editor import edit_outside
 from coder.ui.terminal.screen_state import Mode, PromptState, next_mode
@@ -207,18 +207,18 @@ class Actions:
         buffer = self.editor.buffer
         at = buffer.cursor_position
         goal = self._vertical_goal[1] if self._vertical_goal[0] == at else None
-        place = moved(text_rows(buffer.text, self._shape()), at, by, goal)
+        place = moved_by_rows(text_rows(buffer.text, self._shape()), at, by, goal)
         if place is None:
             return False
         buffer.cursor_position = place[0]
         self._vertical_goal = buffer.cursor_position, place[1]
         return True
 
-    def _shape(self) -> Shape:
+    def _shape(self) -> WindowShape:
         """How the window wraps the text."""
         prefix = self.app.layout.current_window.get_line_prefix
         widths = [fragment_list_width(to_formatted_text(prefix(0, at))) if prefix else 0 for at in (0, 1)]
-        return Shape(self.app.output.get_size().columns, *widths)
+        return WindowShape(self.app.output.get_size().columns, *widths)
 
     def take_back(self) -> None:
         """Edit the newest queued message, before the current draft."""

@@ -25,7 +25,7 @@ class Caret(msgspec.Struct, frozen=True):
     at: int
 
 
-class Request(msgspec.Struct, frozen=True):
+class MenuRequest(msgspec.Struct, frozen=True):
     """A completion request: `query` is the text between `start` and the caret."""
 
     kind: MenuKind
@@ -34,7 +34,7 @@ class Request(msgspec.Struct, frozen=True):
     command: str = ""
 
 
-def continued(caret: Caret) -> Caret | None:
+def continued_line(caret: Caret) -> Caret | None:
     """Line continuation: Enter after a trailing `\\` replaces it by a newline; else None."""
     before = caret.text[: caret.at]
     if caret.text[caret.at :] or not before.endswith("\\"):
@@ -45,7 +45,7 @@ def continued(caret: Caret) -> Caret | None:
     return Caret(before[:-1] + "\n", caret.at)
 
 
-def menu_request(caret: Caret) -> Request | None:
+def menu_request(caret: Caret) -> MenuRequest | None:
     """The completion for the text before the caret; none in a `!` line, as `@` has a meaning there."""
     before = caret.text[: caret.at]
     if before.lstrip().startswith("!"):
@@ -53,18 +53,18 @@ def menu_request(caret: Caret) -> Request | None:
     if before.startswith("/") and "\n" not in before:
         name, space, argument = before[1:].partition(" ")
         if not space or not name:  # `/ (global)` filters the menu
-            return Request("command", before[1:].lstrip(" "), 1)
+            return MenuRequest("command", before[1:].lstrip(" "), 1)
         if " " not in argument.lstrip(" ") and not argument.lstrip(" ").startswith("@"):
             start = len(before) - len(argument.lstrip(" "))
-            return Request("argument", argument.lstrip(" "), start, command=name)
+            return MenuRequest("argument", argument.lstrip(" "), start, command=name)
     if found := _TOKEN.search(before):
         typed = found[1]
         query = typed[1:] if typed.startswith('"') else re.sub(r"\\(.)", r"\1", typed)
-        return Request("file", query, found.start(1))
+        return MenuRequest("file", query, found.start(1))
     return None
 
 
-def replaced(caret: Caret, start: int, text: str) -> Caret:
+def completed_text(caret: Caret, start: int, text: str) -> Caret:
     """Replace the text between `start` and the caret, followed by one space."""
     rest = caret.text[caret.at :]
     text += "" if rest.startswith((" ", "\n")) else " "
@@ -129,8 +129,8 @@ def restored_draft(queue: Sequence[str], draft: str) -> str:
 
 # approvals
 
-Answer = Literal["yes", "no", "always"]
-_WORDS: dict[Answer, tuple[str, ...]] = {
+ApprovalAnswer = Literal["yes", "no", "always"]
+_WORDS: dict[ApprovalAnswer, tuple[str, ...]] = {
     "yes": ("y", "yes", "是", "是的", "可以", "好", "好的", "行"),
     "no": ("n", "no", "否", "不", "不要", "不行", "不可以"),
     "always": ("a", "always", "总是", "始终"),
@@ -138,7 +138,7 @@ _WORDS: dict[Answer, tuple[str, ...]] = {
 _ANSWER = re.compile(r"(\w+)(?:[\s,.:;!，。、：；！]+(.*))?", re.DOTALL)
 
 
-def approval_answer(text: str, *, can_always: bool) -> tuple[Answer, str] | None:
+def approval_answer(text: str, *, can_always: bool) -> tuple[ApprovalAnswer, str] | None:
     """The answer, and the reason after a `no`; None for anything ambiguous."""
     found = _ANSWER.fullmatch(text.strip())
     if found is None:
@@ -155,7 +155,7 @@ def approval_answer(text: str, *, can_always: bool) -> tuple[Answer, str] | None
 TAB_STOP = 4
 
 
-class Shape(msgspec.Struct, frozen=True):
+class WindowShape(msgspec.Struct, frozen=True):
     """The window's width, and the widths of the prompt and of the margin of later rows."""
 
     columns: int
@@ -163,7 +163,7 @@ class Shape(msgspec.Struct, frozen=True):
     margin: int
 
 
-class Row(msgspec.Struct, frozen=True):
+class TextRow(msgspec.Struct, frozen=True):
     """A row of line `line`: its start offset, the column of each caret position, and the empty cells of the
     row above."""
 
@@ -180,8 +180,8 @@ def cell_width(char: str) -> int:
     return Char(char, "").width  # it shows control characters as `^X`
 
 
-def text_rows(text: str, shape: Shape) -> list[Row]:
-    rows: list[Row] = []
+def text_rows(text: str, shape: WindowShape) -> list[TextRow]:
+    rows: list[TextRow] = []
     start = 0
     for number, line in enumerate(text.split("\n")):
         rows += _line_rows(line, number, start, shape)
@@ -189,8 +189,8 @@ def text_rows(text: str, shape: Shape) -> list[Row]:
     return rows
 
 
-def _line_rows(line: str, number: int, start: int, shape: Shape) -> list[Row]:
-    rows = [Row(number, start, [])]
+def _line_rows(line: str, number: int, start: int, shape: WindowShape) -> list[TextRow]:
+    rows = [TextRow(number, start, [])]
     x = shape.margin if number else shape.prompt
     shown = 0  # characters so far, for tab stops
     words = _word_widths(line)
@@ -199,7 +199,7 @@ def _line_rows(line: str, number: int, start: int, shape: Shape) -> list[Row]:
         word = words.get(at, 0)
         splits = x + word > shape.columns >= shape.margin + word and bool(rows[-1].columns)
         if x + cells[0] > shape.columns or splits:
-            rows.append(Row(number, start + at, [], shape.columns - x))
+            rows.append(TextRow(number, start + at, [], shape.columns - x))
             x = shape.margin
         rows[-1].columns.append(x)
         for cell in cells:
@@ -226,11 +226,11 @@ def _word_widths(line: str) -> dict[int, int]:
     return found
 
 
-def row_of(rows: list[Row], at: int) -> int:
+def row_of(rows: list[TextRow], at: int) -> int:
     return bisect_right([row.start for row in rows], at) - 1
 
 
-def moved(rows: list[Row], at: int, by: int, goal: int | None = None) -> tuple[int, int] | None:
+def moved_by_rows(rows: list[TextRow], at: int, by: int, goal: int | None = None) -> tuple[int, int] | None:
     """The offset `by` rows further in the caret's column (or `goal`), and that column; None if there is no
     such row. Columns are relative to the text."""
     number = row_of(rows, at)

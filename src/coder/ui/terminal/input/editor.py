@@ -19,12 +19,12 @@ from prompt_toolkit.document import Document
 
 from coder.ui.terminal.input.editing import (
     Caret,
-    Request,
+    MenuRequest,
     cluster_end,
     cluster_start,
-    continued,
+    completed_text,
+    continued_line,
     menu_request,
-    replaced,
 )
 from coder.ui.terminal.input.input_history import LONGEST, ProjectHistory, is_private
 from coder.ui.terminal.input.menu import Menu, Menus
@@ -155,7 +155,7 @@ class Editor:
     # keys
 
     def continue_line(self) -> bool:
-        caret = continued(self.caret)
+        caret = continued_line(self.caret)
         if caret is not None:
             self.caret = caret
         return caret is not None
@@ -204,7 +204,7 @@ class Editor:
             self._dismissed = None
             self.menu = self.menus.find(request)
 
-    def _menu_request(self) -> Request | None:
+    def _menu_request(self) -> MenuRequest | None:
         """None in the answer to a question and the search in a list, which nothing completes."""
         return menu_request(self.caret) if self._stashed is None else None
 
@@ -234,7 +234,7 @@ class Editor:
             return
         item = menu.items[max(0, menu.chosen)]
         self.menu = None
-        self.caret = replaced(self.caret, menu.start, item.insert)
+        self.caret = completed_text(self.caret, menu.start, item.insert)
         if item.insert.endswith("/"):  # a directory: continue inside it
             self.buffer.delete_before_cursor()
         self.open_menu()

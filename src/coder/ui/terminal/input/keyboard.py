@@ -38,11 +38,11 @@ from prompt_toolkit.layout.controls import GetLinePrefixCallable, SearchBufferCo
 from prompt_toolkit.layout.processors import Processor, Transformation, TransformationInput
 from prompt_toolkit.layout.utils import explode_text_fragments
 
-from coder.ui.terminal.input.editing import TAB_STOP, Shape, text_rows
+from coder.ui.terminal.input.editing import TAB_STOP, WindowShape, text_rows
 
-ANSWERS = "\x1b]11;"  # begins a terminal's answer to `render.background.QUERY`
+BACKGROUND_REPLY = "\x1b]11;"  # begins a terminal's answer to `render.background.QUERY`
 PASTE_BEGINS, PASTE_ENDS = "\x1b[200~", "\x1b[201~"
-DEAD_SECONDS = 1.0  # a paste stalled for so long ends at the next single key
+PASTE_TIMEOUT_SECONDS = 1.0  # a paste stalled for so long ends at the next single key
 _PASTE_CHUNK = 65_536
 _KEYS_CHUNK = 1024  # bytes per read, so that drawing is not delayed
 
@@ -77,7 +77,7 @@ class Keyboard(Vt100Parser):
             data = self._paste(data) if self._in_bracketed_paste else self._keys(data)
 
     def flush(self) -> None:
-        if not self._in_bracketed_paste and not self._is_begun_answer:
+        if not self._in_bracketed_paste and not self._is_partial_reply:
             partial, self._partial = self._partial, ""
             super().feed(partial)
             super().flush()
@@ -99,13 +99,13 @@ class Keyboard(Vt100Parser):
         return rest
 
     @property
-    def _is_begun_answer(self) -> bool:
+    def _is_partial_reply(self) -> bool:
         """A slow line may deliver an answer in pieces: its rest is not typed text."""
-        begun = self._partial[: len(ANSWERS)]
-        return self.background is not None and len(begun) > 1 and ANSWERS.startswith(begun)
+        begun = self._partial[: len(BACKGROUND_REPLY)]
+        return self.background is not None and len(begun) > 1 and BACKGROUND_REPLY.startswith(begun)
 
     def _keep_known(self, sequence: re.Match[str]) -> str:
-        if self.background is not None and sequence[0].startswith(ANSWERS):
+        if self.background is not None and sequence[0].startswith(BACKGROUND_REPLY):
             self.background(sequence[0])
             self.background = None
         return sequence[0] if self._get_match(sequence[0]) is not None else ""
@@ -113,7 +113,7 @@ class Keyboard(Vt100Parser):
     def _paste(self, data: str) -> str:
         """Collect pasted text; returns the data after its end."""
         stalled, self._last_data = time.monotonic() - self._last_data, time.monotonic()
-        if stalled > DEAD_SECONDS and len(data) == 1 and data != "\x1b":
+        if stalled > PASTE_TIMEOUT_SECONDS and len(data) == 1 and data != "\x1b":
             self._end_paste()
             return data if data not in "\r\n" else ""  # Enter must not send an incomplete paste
         piece = self._tail + data
@@ -187,7 +187,7 @@ class KeyboardInput(Vt100Input):
             return self._keyboard.in_paste or bool(select.select([self._fileno], [], [], 0)[0])
         return False
 
-    def expect_background(self, heard: Callable[[str], None]) -> None:
+    def expect_background_reply(self, heard: Callable[[str], None]) -> None:
         self._keyboard.background = heard
 
     def read_keys(self) -> list[KeyPress]:
@@ -234,7 +234,7 @@ class _Content(UIContent):
         if line.isascii() or get_line_prefix is None:
             return super().get_height_for_line(lineno, width, get_line_prefix, slice_stop)
         first, later = (_prefix_width(get_line_prefix, lineno, wrapped) for wrapped in (0, 1))
-        shape = Shape(width, first, later)
+        shape = WindowShape(width, first, later)
         # The trailing space is the cursor's cell, which `text_rows` counts itself.
         return len(text_rows(line.removesuffix(" "), shape)) if later < width else 10**8
 
@@ -250,7 +250,7 @@ class _Rows(Processor):
         first, later = (_prefix_width(self._prefix, *of) for of in ((ti.lineno, 0), (ti.lineno, 1)))
         if "\t" not in line and first + 2 * len(line) < ti.width:  # it fits, however wide
             return Transformation(ti.fragments)
-        left = {row.start: row.left for row in text_rows(line, Shape(ti.width, first, later))}
+        left = {row.start: row.left for row in text_rows(line, WindowShape(ti.width, first, later))}
         shown: StyleAndTextTuples = []
         places: list[int] = []  # of each character, and of the caret behind the last
         place = column = 0

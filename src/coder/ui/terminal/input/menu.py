@@ -7,11 +7,11 @@ from typing import Protocol
 
 import msgspec
 
-from coder.ui.terminal.input.editing import MenuKind, Request, escaped_path
+from coder.ui.terminal.input.editing import MenuKind, MenuRequest, escaped_path
 
 ROWS = 8
-_IN_FRONT = 3  # custom modes that a bare `/` lists before the commands
-_FREE = ("model", "diff")  # commands that take arguments outside the menu
+_MODES_FIRST = 3  # custom modes that a bare `/` lists before the commands
+_FREE_ARGUMENTS = ("model", "diff")  # commands that take arguments outside the menu
 
 
 class MenuItem(msgspec.Struct, frozen=True):
@@ -51,7 +51,7 @@ class Menu(msgspec.Struct):
     def chosen_item(self) -> MenuItem | None:
         return self.items[self.chosen] if self.chosen >= 0 else None
 
-    def answers(self, request: Request | None) -> bool:
+    def answers(self, request: MenuRequest | None) -> bool:
         return request is not None and (request.start, request.query) == (self.start, self.query)
 
     def choose(self, item: MenuItem | None) -> None:
@@ -98,7 +98,7 @@ class Menus:
         self.arguments = arguments
         self.files = files
 
-    def find(self, request: Request | None) -> Menu | None:
+    def find(self, request: MenuRequest | None) -> Menu | None:
         if request is None:
             return None
         items = self._items(request)
@@ -107,7 +107,7 @@ class Menus:
         chosen = 0 if _preselects(request, items[0]) else -1
         return Menu(items, request.start, request.query, request.kind, chosen)
 
-    def _items(self, request: Request) -> list[MenuItem]:
+    def _items(self, request: MenuRequest) -> list[MenuItem]:
         if request.kind == "file":
             return list(self.files(request.query))
         if request.kind == "command":
@@ -122,16 +122,16 @@ class Menus:
         more = [item for items in others for item in items]
         named = {item.insert for item in more}
         first = [item for item in first if not (item.replaceable and item.insert in named)]
-        return [*more[:_IN_FRONT], *first, *more[_IN_FRONT:]]
+        return [*more[:_MODES_FIRST], *first, *more[_MODES_FIRST:]]
 
 
-def _preselects(request: Request, best: MenuItem) -> bool:
+def _preselects(request: MenuRequest, best: MenuItem) -> bool:
     """Whether Enter accepts the first entry: not if the typed text may be meant literally (a description's
     word, a completed directory, an unlisted model)."""
     if request.kind == "command":
         name = " ".join(word for word in request.query.split() if not word.startswith("("))
         return not name or score(best.insert, name) > 0
-    return bool(request.query) and not request.query.endswith("/") and request.command not in _FREE
+    return bool(request.query) and not request.query.endswith("/") and request.command not in _FREE_ARGUMENTS
 
 
 def ranked(items: Sequence[MenuItem], query: str) -> list[MenuItem]:
@@ -142,11 +142,11 @@ def ranked(items: Sequence[MenuItem], query: str) -> list[MenuItem]:
         query = " ".join(word for word in query.split() if not word.startswith("("))
     if not query:
         return list(items)
-    scored = [(max(score(item.insert, query), _said_of(item, query)), item) for item in items]
+    scored = [(max(score(item.insert, query), _description_score(item, query)), item) for item in items]
     return [item for points, item in sorted(scored, key=lambda pair: -pair[0]) if points > 0]
 
 
-def _said_of(item: MenuItem, query: str) -> int:
+def _description_score(item: MenuItem, query: str) -> int:
     """Matches in the description rank lower, and only as substrings: any text contains any subsequence."""
     return score(item.about, query) - 400 if query.lower() in item.about.lower() else 0
 

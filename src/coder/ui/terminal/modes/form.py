@@ -21,7 +21,7 @@ BOOLEANS = ["true", "false"]
 _WORDS = {"y": "true", "t": "true", "1": "true", "n": "false", "f": "false", "0": "false"}
 
 
-class Field(msgspec.Struct, frozen=True):
+class FormField(msgspec.Struct, frozen=True):
     """A variable and its text; no text means the default. `initial` is the explicit value before editing."""
 
     variable: ModeVariable
@@ -58,14 +58,14 @@ class Field(msgspec.Struct, frozen=True):
             return Text("terminal.mode_needed")
         return None
 
-    def key(self, name: str, data: str) -> Field | None:
+    def key(self, name: str, data: str) -> FormField | None:
         """None if the field does not handle the key."""
         if self.choices:
             return self._chosen(name, data)
-        caret = typed(self.caret, name, data)
+        caret = edited_text_line(self.caret, name, data)
         return None if caret is None else msgspec.structs.replace(self, caret=caret)
 
-    def _chosen(self, name: str, data: str) -> Field | None:
+    def _chosen(self, name: str, data: str) -> FormField | None:
         choices = self.choices
         at = choices.index(self.shown) if self.shown in choices else -1
         if name in ("right", " "):
@@ -78,17 +78,17 @@ class Field(msgspec.Struct, frozen=True):
             return None
         if choices is BOOLEANS:
             return self.with_text(_WORDS.get(name.lower(), self.text))
-        return self.with_text(_beginning(choices, at, name) or self.text)
+        return self.with_text(_choice_for(choices, at, name) or self.text)
 
-    def with_text(self, text: str) -> Field:
+    def with_text(self, text: str) -> FormField:
         return msgspec.structs.replace(self, caret=Caret(text, len(text)))
 
 
-def field_of(variable: ModeVariable, value: str) -> Field:
-    return Field(variable, Caret(value, len(value)), initial=value)
+def field_of(variable: ModeVariable, value: str) -> FormField:
+    return FormField(variable, Caret(value, len(value)), initial=value)
 
 
-def _beginning(choices: list[str], at: int, letter: str) -> str:
+def _choice_for(choices: list[str], at: int, letter: str) -> str:
     """The next choice that starts with the letter, or the one with that number."""
     if letter.isdigit() and 0 < int(letter) <= len(choices):
         return choices[int(letter) - 1]
@@ -96,7 +96,7 @@ def _beginning(choices: list[str], at: int, letter: str) -> str:
     return next((choice for choice in later if choice.lower().startswith(letter.lower())), "")
 
 
-def typed(caret: Caret, name: str, data: str) -> Caret | None:
+def edited_text_line(caret: Caret, name: str, data: str) -> Caret | None:
     """Apply a key to a single-line text; None if it has no meaning there."""
     text, at = caret.text, caret.at
     if len(name) == 1 or name == "paste":
@@ -143,7 +143,7 @@ def caret_line(caret: Caret, room: int) -> Line:
     return [*line, ("", tail)]
 
 
-def about(field: Field, texts: Catalog) -> str:
+def field_help(field: FormField, texts: Catalog) -> str:
     """One-line help for the variable."""
     variable = field.variable
     parts = [variable.description] if variable.description else []
@@ -162,7 +162,7 @@ FormAnswer = Literal["stay", "apply", "cancel"]
 _FORWARD, _BACK = ("tab", "down", "c-n"), ("s-tab", "up", "c-p")
 
 
-class Form:
+class ModeForm:
     """The fields, and which one has the focus."""
 
     def __init__(
@@ -223,7 +223,7 @@ class Form:
         ]
         return [clip(line, width) for line in (*head, *rows, *foot)]
 
-    def _row(self, field: Field, focused: bool, names: int, width: int, texts: Catalog) -> Line:
+    def _row(self, field: FormField, focused: bool, names: int, width: int, texts: Catalog) -> Line:
         variable = field.variable
         name = clip([("bad" if field.problem() else "strong" if focused else "", variable.name)], names)
         mark = ("bad", "*") if variable.required else ("", " ")
@@ -238,10 +238,10 @@ class Form:
             return [("bad", "  ⚠ " + flat(problem.text(texts)))]
         if self.refusal:
             return [("bad", "  ⚠ " + flat(self.refusal))]
-        return [("dim", "  " + flat(about(field, texts)))]
+        return [("dim", "  " + flat(field_help(field, texts)))]
 
 
-def value_line(field: Field, focused: bool, room: int, texts: Catalog) -> Line:
+def value_line(field: FormField, focused: bool, room: int, texts: Catalog) -> Line:
     """The value with a caret, or the choices with the effective one marked."""
     if field.choices:
         return choice_line(field, focused, room, texts)
@@ -256,7 +256,7 @@ def value_line(field: Field, focused: bool, room: int, texts: Catalog) -> Line:
     return [*caret, ("dim", flat(texts.say("terminal.mode_default", value=default)))]
 
 
-def choice_line(field: Field, focused: bool, room: int, texts: Catalog) -> Line:
+def choice_line(field: FormField, focused: bool, room: int, texts: Catalog) -> Line:
     """As many choices as fit, scrolled to the effective one."""
     choices = field.choices
     at = choices.index(field.shown) if field.shown in choices else -1

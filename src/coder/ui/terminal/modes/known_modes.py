@@ -27,10 +27,10 @@ from coder.protocol.modes import (
     SetValue,
 )
 
-Inputs = Mapping[str, ModeVariableInput]
+ModeInputs = Mapping[str, ModeVariableInput]
 
 
-class Entry(msgspec.Struct, frozen=True):
+class ModeEntry(msgspec.Struct, frozen=True):
     """A mode as the bar lists it: on, switched off, or refused. `wanted` is the last requested state."""
 
     mode: RenderedMode
@@ -51,7 +51,7 @@ class _PendingTarget(msgspec.Struct, frozen=True):
     """A target that the engine has not answered: mode ids and the values it sets."""
 
     ids: list[str]
-    inputs: Mapping[str, Inputs]
+    inputs: Mapping[str, ModeInputs]
 
 
 class KnownModes:
@@ -80,7 +80,7 @@ class KnownModes:
 
     # events
 
-    def take(self, event: AnyEvent) -> None:
+    def handle(self, event: AnyEvent) -> None:
         match event:
             case CustomModesListed(modes, offered):
                 self.definitions, self.offered = modes, offered
@@ -123,10 +123,10 @@ class KnownModes:
     def _listed(self) -> dict[str, RenderedMode]:
         return {**self._on, **self._off, **self._refused}
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[ModeEntry]:
         listed, wanted = self._listed(), self.wanted
         return [
-            Entry(listed[i], i in self._on, i in wanted or i in self._refused, self._errors.get(i, []))
+            ModeEntry(listed[i], i in self._on, i in wanted or i in self._refused, self._errors.get(i, []))
             for i in self._order
         ]
 
@@ -143,7 +143,7 @@ class KnownModes:
     def waiting(self) -> bool:
         return bool(self._pending)
 
-    def tidy(self) -> None:
+    def remove_disabled(self) -> None:
         """When the bar is left: list only enabled modes, in the order of enabling."""
         self._off.clear()
         self._refused.clear()
@@ -185,7 +185,7 @@ class KnownModes:
 
     # requests
 
-    def target_with(self, mode_id: str, inputs: Inputs | None = None) -> SetModeState:
+    def target_with(self, mode_id: str, inputs: ModeInputs | None = None) -> SetModeState:
         """The current target plus this mode with these values."""
         ids = self.wanted if mode_id in self.wanted else [*self.wanted, mode_id]
         return self._ask(ids, {mode_id: inputs or {}})
@@ -202,7 +202,7 @@ class KnownModes:
         if mode_id in self._refused:
             self._off[mode_id] = self._refused.pop(mode_id)
 
-    def _ask(self, ids: Sequence[str], inputs: Mapping[str, Inputs]) -> SetModeState:
+    def _ask(self, ids: Sequence[str], inputs: Mapping[str, ModeInputs]) -> SetModeState:
         self._rev += 1
         self._pending.append(_PendingTarget(list(ids), inputs))
         targets = [PersistentModeTarget(one, dict(inputs.get(one, {}))) for one in ids]

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from coder.protocol.modes import ModeStateChanged, ModeVariableState, RenderedMode
 from coder.texts import Catalog
-from coder.ui.terminal.modes.known_modes import Entry
+from coder.ui.terminal.modes.known_modes import ModeEntry
 from coder.ui.terminal.render.escapes import flat
 from coder.ui.terminal.render.width import Line, clip, line_width, text_width, wrap
 
 if TYPE_CHECKING:
-    from coder.ui.terminal.modes.form import Field
+    from coder.ui.terminal.modes.form import FormField
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -32,7 +32,7 @@ from coder.ui.terminal.modes.known_modes import KnownModes, as_inputs
 from coder.ui.terminal.render.theme import Theme
 
 if TYPE_CHECKING:  # imported lazily: most sessions edit no mode
-    from coder.ui.terminal.modes.form import Field, Form
+    from coder.ui.terminal.modes.form import FormField, ModeForm
 
 _PICKED_ROWS = 6
 
@@ -48,8 +48,8 @@ class CustomModeBar:
     ) -> None:
         self.known, self.texts, self.theme = known, texts, theme
         self.focused = False
-        self.focus = Focus()
-        self.form: Form | None = None
+        self.focus = BarFocus()
+        self.form: ModeForm | None = None
         self._from_line = False
         self._send = send
         self._size = size
@@ -66,15 +66,15 @@ class CustomModeBar:
         if not entries:
             return False
         ids = [entry.mode.mode_id for entry in entries]
-        self.focus = Focus()
+        self.focus = BarFocus()
         self.focus.row = ids.index(self.known.newest) if self.known.newest in ids else len(ids) - 1
         self.focused = True
         return True
 
     def leave(self) -> None:
         self.focused, self.form = False, None
-        self.focus = Focus()
-        self.known.tidy()
+        self.focus = BarFocus()
+        self.known.remove_disabled()
 
     def open_form(
         self,
@@ -90,11 +90,11 @@ class CustomModeBar:
         variables = self.known.variables(mode_id)
         if not variables:
             return False
-        from coder.ui.terminal.modes.form import Form
+        from coder.ui.terminal.modes.form import ModeForm
 
         title = definition.display_name if definition else mode.display_name if mode else mode_id
         about = definition.description or definition.argument_hint if definition else ""
-        self.form = Form(
+        self.form = ModeForm(
             mode_id,
             f"{title} — {about}" if about else title,
             definition.kind if definition else "persistent",
@@ -103,7 +103,7 @@ class CustomModeBar:
             variable,
         )
         ids = [entry.mode.mode_id for entry in self.known.entries()]
-        self.focus = Focus()
+        self.focus = BarFocus()
         self.focus.row = ids.index(mode_id) if mode_id in ids else 0
         self.focused, self._from_line = True, from_line
         return True
@@ -144,10 +144,10 @@ class CustomModeBar:
             return "pass"
         return "stay"
 
-    def _move(self, entry: Entry, by: int) -> None:
+    def _move(self, entry: ModeEntry, by: int) -> None:
         self.focus.variable = max(0, min(len(entry.mode.variables) - 1, self.focus.variable + by))
 
-    def _switch(self, entry: Entry) -> None:
+    def _switch(self, entry: ModeEntry) -> None:
         mode_id = entry.mode.mode_id
         if not entry.on and entry.errors:
             self.known.dismiss(mode_id)
@@ -164,11 +164,11 @@ class CustomModeBar:
         needed = (v.name for v in self.known.variables(mode_id) if v.required and not v.default)
         return next((name for name in needed if not given.get(name)), "")
 
-    def _variable_name(self, entry: Entry) -> str:
+    def _variable_name(self, entry: ModeEntry) -> str:
         variables = entry.mode.variables
         return variables[min(self.focus.variable, len(variables) - 1)].name if variables else ""
 
-    def _edit(self, entry: Entry) -> None:
+    def _edit(self, entry: ModeEntry) -> None:
         """Edit in the label (`edited_in_place`) or in the form."""
         name = self._variable_name(entry)
         variable = next((v for v in self.known.variables(entry.mode.mode_id) if v.name == name), None)
@@ -181,7 +181,7 @@ class CustomModeBar:
         else:
             self.open_form(entry.mode.mode_id, variable=name)
 
-    def _edit_key(self, field: Field, name: str, data: str) -> None:
+    def _edit_key(self, field: FormField, name: str, data: str) -> None:
         entry = self.known.entries()[self.focus.row]  # entries stay while the bar has the focus
         if name == "escape":
             self.focus.editing = None
@@ -199,7 +199,7 @@ class CustomModeBar:
         else:
             self.focus.editing = field.key(name, data) or field
 
-    def _form_key(self, form: Form, name: str, data: str) -> None:
+    def _form_key(self, form: ModeForm, name: str, data: str) -> None:
         match form.key(name, data):
             case "cancel":
                 self.form = None
@@ -219,7 +219,7 @@ class CustomModeBar:
             case "stay":
                 pass
 
-    def _set(self, mode_id: str, field: Field) -> None:
+    def _set(self, mode_id: str, field: FormField) -> None:
         """Set one value; the others stay, including explicit empty ones."""
         inputs: dict[str, ModeVariableInput] = {
             name: SetValue(value) for name, value in self.known.explicit(mode_id).items()
@@ -240,7 +240,7 @@ class CustomModeBar:
     def _lines(self, width: int, rows: int) -> list[Line]:
         entries = self.known.entries()
         if not self.focused:
-            line = summary(entries, self.texts) if rows >= 5 else []
+            line = modes_summary(entries, self.texts) if rows >= 5 else []
             return [clip(self._with_hint(line, entries, width), width)] if line else []
         height = max(1, rows - 4)
         if self.form is not None:
@@ -250,9 +250,9 @@ class CustomModeBar:
         self.focus.row = min(self.focus.row, len(entries) - 1)
         foot = self._foot(width)[: max(0, height - 2)]
         groups = mode_lines(entries, self.focus, width, self.texts)
-        return [*window(groups, self.focus.row, height - len(foot)), *foot]
+        return [*visible_rows(groups, self.focus.row, height - len(foot)), *foot]
 
-    def _with_hint(self, line: Line, entries: Sequence[Entry], width: int) -> Line:
+    def _with_hint(self, line: Line, entries: Sequence[ModeEntry], width: int) -> Line:
         """Add how to enter the bar and leave a mode, if there is room."""
         names = [entry.mode.mode_id for entry in entries if entry.on]
         hint: Line = (
@@ -266,7 +266,7 @@ class CustomModeBar:
             return [keys_line("terminal.bar_keys", width, self.texts)]
         lines: list[Line] = []
         if field.choices:
-            lines += _picked(field)
+            lines += _choice_rows(field)
         elif field.text and (problem := field.problem()) is not None:
             lines.append([("bad", f"  ⚠ {flat(problem.text(self.texts))}")])
         key = "terminal.bar_pick_keys" if field.choices else "terminal.bar_edit_keys"
@@ -280,7 +280,7 @@ def edited_in_place(variable: ModeVariable) -> bool:
     return variable.type == "text" and not variable.enum
 
 
-def _picked(field: Field) -> list[Line]:
+def _choice_rows(field: FormField) -> list[Line]:
     choices = field.choices
     at = choices.index(field.shown) if field.shown in choices else -1
     top = max(0, min(at - _PICKED_ROWS // 2, len(choices) - _PICKED_ROWS))
@@ -294,7 +294,7 @@ VALUE_COLUMNS = 24  # of a value in its label
 NAME_COLUMNS = 24
 
 
-def summary(entries: Sequence[Entry], texts: Catalog) -> Line:
+def modes_summary(entries: Sequence[ModeEntry], texts: Catalog) -> Line:
     """`Mode: a · b`, with the problems of requested modes; empty without any."""
     line: Line = []
     for entry in entries:
@@ -314,7 +314,7 @@ class ModeAnnouncer:
         self._texts = texts
         self._last = self._text([])
 
-    def take(self, event: ModeStateChanged) -> str | None:
+    def handle(self, event: ModeStateChanged) -> str | None:
         now = self._text(event.enabled_modes)
         before, self._last = self._last, now
         return now if now != before else None
@@ -330,23 +330,23 @@ def keys_line(key: str, width: int, texts: Catalog) -> Line:
     return clip([("dim", text if text_width(text) <= width else texts.say(f"{key}_narrow"))], width)
 
 
-def problem_text(entry: Entry, texts: Catalog) -> str:
+def problem_text(entry: ModeEntry, texts: Catalog) -> str:
     """Why the mode is not as requested."""
     if entry.missing:
         return texts.say("terminal.mode_missing", names=", ".join(entry.missing))
     return flat(texts.of(entry.errors[0].message)) if entry.errors else ""
 
 
-class Focus:
+class BarFocus:
     """The focused mode and variable; `editing` is the field being edited in its label, if any."""
 
     def __init__(self) -> None:
         self.row = 0
         self.variable = 0
-        self.editing: Field | None = None
+        self.editing: FormField | None = None
 
 
-def mode_lines(entries: Sequence[Entry], focus: Focus, width: int, texts: Catalog) -> list[list[Line]]:
+def mode_lines(entries: Sequence[ModeEntry], focus: BarFocus, width: int, texts: Catalog) -> list[list[Line]]:
     """The rows of each mode."""
     names = min(NAME_COLUMNS, max(text_width(flat(entry.mode.display_name)) for entry in entries))
     names = min(names, max(6, width // 2))
@@ -356,7 +356,7 @@ def mode_lines(entries: Sequence[Entry], focus: Focus, width: int, texts: Catalo
     ]
 
 
-def _mode(entry: Entry, focus: Focus | None, names: int, width: int, texts: Catalog) -> list[Line]:
+def _mode(entry: ModeEntry, focus: BarFocus | None, names: int, width: int, texts: Catalog) -> list[Line]:
     style = "strong" if focus else "" if entry.on else "dim"
     name = clip([(style, flat(entry.mode.display_name))], names)
     head: Line = [
@@ -390,7 +390,7 @@ def _wrap_labels(head: Line, labels: Sequence[Line], names: int, width: int) -> 
     return [clip(row, width) for row in rows]
 
 
-def _label(state: ModeVariableState, focus: Focus | None, on: bool, width: int) -> Line:
+def _label(state: ModeVariableState, focus: BarFocus | None, on: bool, width: int) -> Line:
     editing = focus.editing if focus is not None else None
     if editing is not None and editing.choices:
         return [("strong", f"[{state.name}={one_line(editing.shown or '?')}]")]
@@ -413,7 +413,7 @@ def one_line(value: str) -> str:
     return "".join(text for _, text in shown)
 
 
-def window(groups: Sequence[Sequence[Line]], focused: int, room: int) -> list[Line]:
+def visible_rows(groups: Sequence[Sequence[Line]], focused: int, room: int) -> list[Line]:
     """At most `room` rows, scrolled to the focused row and as much of its group as fits."""
     rows = [row for group in groups for row in group]
     if len(rows) <= room:

@@ -134,25 +134,25 @@ class Modes:
         self.bar: ModeBar = self._form or NoBar()
         self._announcer = ModeAnnouncer(texts) if plain else None
         self._send, self._say = send, say
-        self._list_when_drawn = False
+        self._list_modes_next = False
 
-    def take(self, event: AnyEvent) -> bool:
+    def handle(self, event: AnyEvent) -> bool:
         """Whether the event concerns only modes."""
-        self.known.take(event)
+        self.known.handle(event)
         match event:
             case SessionStarted():
-                self._list_when_drawn = True
+                self._list_modes_next = True
                 self.bar.leave()
-            case ModeStateChanged() if self._announcer and (line := self._announcer.take(event)):
+            case ModeStateChanged() if self._announcer and (line := self._announcer.handle(event)):
                 self._say(line)
             case CustomModesListed():
                 self.menu.items()
         return isinstance(event, CustomModesListed | ModeStateChanged)
 
-    def prompt_drawn(self) -> None:
+    def after_prompt_drawn(self) -> None:
         """List the modes once the prompt is visible: reading their files must not delay it."""
-        if self._list_when_drawn:
-            self._list_when_drawn = False
+        if self._list_modes_next:
+            self._list_modes_next = False
             self._send(ListCustomModes())
 
     def fill(self, data: Mapping[str, object]) -> bool:

@@ -43,8 +43,8 @@ _LANGUAGES = {
 _ROLES = {"+": "added", "-": "removed", " ": ""}
 _MAX_HIGHLIGHTED = 2000  # lines of a hunk; longer ones are shown without syntax colours
 _MAX_PAIRS = 64  # pairs of lines compared for their changed words in one change
-_LONGEST = 400  # characters of a line compared by words
-_ALIKE = 0.5  # ratio from which a line counts as a change of another
+_MAX_COMPARED = 400  # characters of a line compared by words
+_MIN_SIMILARITY = 0.5  # ratio from which a line counts as a change of another
 
 
 class _Row(msgspec.Struct):
@@ -214,15 +214,15 @@ def _pairs(removed: list[_Row], added: list[_Row]) -> Iterator[tuple[_Row, _Row]
         return
     start = 0
     for old in removed:
-        ratios = [(_alike(old.text, new.text), -at) for at, new in enumerate(added) if at >= start]
+        ratios = [(_similarity(old.text, new.text), -at) for at, new in enumerate(added) if at >= start]
         best, at = max(ratios, default=(0.0, 0))
-        if best >= _ALIKE:
+        if best >= _MIN_SIMILARITY:
             start = 1 - at
             yield old, added[-at]
 
 
-def _alike(old: str, new: str) -> float:
-    if max(len(old), len(new)) > _LONGEST or not old.strip() or not new.strip():
+def _similarity(old: str, new: str) -> float:
+    if max(len(old), len(new)) > _MAX_COMPARED or not old.strip() or not new.strip():
         return 0.0
 
     return SequenceMatcher(

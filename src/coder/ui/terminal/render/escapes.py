@@ -93,7 +93,7 @@ class Colours:
         codes = ";".join(code for code in (*self._effects, fore, back) if code)
         return f"{PROGRAM}{codes}" if codes else ""
 
-    def take(self, parameters: str) -> None:
+    def apply(self, parameters: str) -> None:
         """Apply one sequence."""
         codes = iter(re.split("[;:]", parameters))
         for code in codes:
@@ -144,7 +144,7 @@ def _spans(line: str, colours: Colours, default: str) -> Line:
     parts: Sequence[str] = _SGR.split(line)
     for at, part in enumerate(parts):
         if at % 2:
-            colours.take(part)
+            colours.apply(part)
         elif part:
             spans.append((colours.style or default, safe(part)))
     return spans

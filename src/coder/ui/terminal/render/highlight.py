@@ -63,7 +63,7 @@ def state_before(lines: list[str], language: str) -> CodeState:
         at, quotes = next(
             ((n, found) for n, line in enumerate(lines) if (found := _TRIPLE.search(line))), (0, None)
         )
-        if quotes is not None and _closes(lines, at, quotes):
+        if quotes is not None and _closes_string(lines, at, quotes):
             return CodeState(stack=("root", _STRINGS[quotes[0]]))
     elif lexer is not None and _block_comments(lexer):
         first = next((line for line in lines if _OPEN in line or _CLOSE in line), "")
@@ -71,7 +71,7 @@ def state_before(lines: list[str], language: str) -> CodeState:
     return CodeState()
 
 
-def _closes(lines: list[str], at: int, quotes: re.Match[str]) -> bool:
+def _closes_string(lines: list[str], at: int, quotes: re.Match[str]) -> bool:
     """Whether triple quotes, the first of an excerpt, are a string's last."""
     before, after = lines[at][: quotes.start()], lines[at][quotes.end() :]
     if before.strip():
@@ -131,7 +131,7 @@ def _run_rows(lexer: Lexer, lines: list[str], state: CodeState) -> tuple[list[Li
     from pygments.lexer import RegexLexer
 
     above: list[str] = []
-    if isinstance(lexer, RegexLexer) and _keeps_to_the_rules(type(lexer)):
+    if isinstance(lexer, RegexLexer) and _has_standard_lexing(type(lexer)):
         tokens, stack = _lexed(lexer, "\n".join(lines) + "\n", state.stack)
         state = msgspec.structs.replace(state, stack=stack)
     else:
@@ -153,7 +153,7 @@ def _rows(tokens: list[Token]) -> list[Line]:
 
 
 @functools.cache
-def _keeps_to_the_rules(kind: type[Lexer]) -> bool:
+def _has_standard_lexing(kind: type[Lexer]) -> bool:
     from pygments.lexer import RegexLexer
 
     return kind.get_tokens_unprocessed is RegexLexer.get_tokens_unprocessed

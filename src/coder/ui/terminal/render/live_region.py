@@ -202,7 +202,7 @@ class LiveRenderer(Renderer):
         if last is None:
             return
         ours = sum(rows_taken(_width(row), columns) for row in self._drawn) - len(self._drawn)
-        widths = [_used(last.data_buffer[y]) for y in range(last.height)]
+        widths = [_used_width(last.data_buffer[y]) for y in range(last.height)]
         down = rows_after_reflow(widths, (caret.x, caret.y), columns)
         self._cursor_pos = Point(x=caret.x % columns, y=down + ours)
 
@@ -211,7 +211,7 @@ def _width(row: str) -> int:
     return text_width(_SGR.sub("", row))
 
 
-def _used(row: Mapping[int, Char]) -> int:
+def _used_width(row: Mapping[int, Char]) -> int:
     """The width of a row without trailing blanks, which do not wrap."""
     return max((x + cell.width for x, cell in row.items() if cell.char.strip()), default=0)
 
@@ -241,18 +241,18 @@ class LiveApplication(Application[None]):
         self._redraw()
 
 
-QUERY = "\x1b]11;?\x1b\\"
+BACKGROUND_QUERY = "\x1b]11;?\x1b\\"
 _COLOUR = re.compile(r"\x1b\]11;rgba?:([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})")
 _SILENT = ("", "dumb", "unknown", "linux", "cons25", "vt100", "vt220")  # do not answer, or print the query
 _WEIGHTS = (0.299, 0.587, 0.114)  # of red, green and blue in perceived brightness
 
 
-def may_ask(setting: str, environ: Mapping[str, str]) -> bool:
+def can_query_background(setting: str, environ: Mapping[str, str]) -> bool:
     """Whether the theme depends on the background, and the terminal can be expected to know the question."""
     return setting not in NAMES and not environ.get("NO_COLOR") and environ.get("TERM", "dumb") not in _SILENT
 
 
-def theme_on(answer: str) -> str:
+def theme_for_background(answer: str) -> str:
     """The theme for a background; empty if the answer cannot be read."""
     found = _COLOUR.match(answer)
     if found is None:
@@ -341,7 +341,7 @@ class LiveRegion:
         return self.output.get_size().rows
 
     @property
-    def away(self) -> bool:
+    def is_lent(self) -> bool:
         """Whether an editor or a pager has the terminal."""
         return self.app._running_in_terminal or not self.app.is_running
 
@@ -358,7 +358,7 @@ class LiveRegion:
         self.app.live_renderer.frame(self.app, [])
 
     @asynccontextmanager
-    async def lent(
+    async def lend(
         self, draw: Callable[[], None]
     ) -> AsyncIterator[tuple[int, int, Callable[[bytes], object]]]:
         """Lend the terminal's descriptors to a program, with the rows erased. The function takes keys typed
@@ -377,7 +377,7 @@ class LiveRegion:
         guessed, asked = theme.name, False
 
         def heard(answer: str) -> None:
-            if theme.name == guessed and (name := theme_on(answer)) not in ("", guessed):
+            if theme.name == guessed and (name := theme_for_background(answer)) not in ("", guessed):
                 theme.name = name
                 draw()
 
@@ -385,8 +385,8 @@ class LiveRegion:
             nonlocal asked
             if not asked:
                 asked = True
-                self._keyboard.expect_background(heard)
-                self.send(QUERY)
+                self._keyboard.expect_background_reply(heard)
+                self.send(BACKGROUND_QUERY)
 
         self.app.after_render += ask
 

@@ -26,7 +26,7 @@ _LONGEST_WORD = 24  # columns; longer words (URLs, paths) may be broken
 _PIPE = re.compile(r"(?<!\\)\|")
 
 
-class Shape(msgspec.Struct, frozen=True):
+class TableShape(msgspec.Struct, frozen=True):
     """Column widths and alignments ("<", "^", ">") of a table. Without widths the rows are stacked, labelled
     by `head`."""
 
@@ -44,14 +44,14 @@ def cells_of(line: str) -> list[str]:
     return [cell.strip().replace("\\|", "|") for cell in _PIPE.split(text)]
 
 
-def shape_of(cells: list[list[Line]], ruler: list[str], width: int) -> Shape | None:
+def shape_of(cells: list[list[Line]], ruler: list[str], width: int) -> TableShape | None:
     """From the head, the delimiter row (`ruler`) and the rows so far; None if it is no table."""
     head, _, *rows = cells
     if len(head) != len(ruler):
         return None
     aligned = [("^" if mark[0] == ":" else ">") if mark[-1:] == ":" else "<" for mark in ruler]
     columns = fitted([head, *(_even(row, len(head)) for row in rows)], width)
-    stacked = Shape((), tuple(aligned), tuple(map(tuple, head)), width)
+    stacked = TableShape((), tuple(aligned), tuple(map(tuple, head)), width)
     if sum(columns) + len(_GAP) * (len(columns) - 1) > width:
         return stacked
     table = msgspec.structs.replace(stacked, columns=tuple(columns))
@@ -83,7 +83,7 @@ def _longest_word(cell: Line) -> int:
     return max((size for size in words if size <= _LONGEST_WORD), default=0)
 
 
-def table_rows(cells: list[list[Line]], shape: Shape, *, head: bool) -> list[Line]:
+def table_rows(cells: list[list[Line]], shape: TableShape, *, head: bool) -> list[Line]:
     """The rows; `head`: the first of `cells` is the table's head."""
     count = len(shape.head)
     even = [_even(row, count) for row in cells]
@@ -106,7 +106,7 @@ def _even(cells: list[Line], count: int) -> list[Line]:
     return [*cells[: count - 1], [*cells[count - 1], *rest]]
 
 
-def _row(cells: list[Line], shape: Shape) -> list[Line]:
+def _row(cells: list[Line], shape: TableShape) -> list[Line]:
     wrapped = [wrap(cell, size) for cell, size in zip(cells, shape.columns, strict=True)]
     rows: list[Line] = []
     for level in range(max(map(len, wrapped), default=0)):
@@ -126,7 +126,7 @@ def _padding(room: int, align: str) -> tuple[str, str]:
     return " " * before, " " * (room - before)
 
 
-def _stacked(cells: list[Line], shape: Shape) -> list[Line]:
+def _stacked(cells: list[Line], shape: TableShape) -> list[Line]:
     """A row of a too wide table: `head: cell` lines."""
     rows: list[Line] = []
     for name, cell in zip(shape.head, cells, strict=True):
@@ -144,18 +144,18 @@ _PLAIN_ITEM = re.compile(r" *([-*+]|\d{1,9}[.)]) {1,3}(?![-+*>#=|\d ])(.+)\Z")
 _MARKED_INLINE = re.compile(r"[\\`*_\[\]<>&~]|  \n")
 
 
-class Carried(msgspec.Struct, frozen=True):
+class BlockState(msgspec.Struct, frozen=True):
     """Renderer state carried to the next part of a block: the lexer's, the table's columns, and of prose its
     unfinished last row (`lead` is its prefix, `margin` that of following rows)."""
 
     code: CodeState = CodeState()
-    table: Shape | None = None
+    table: TableShape | None = None
     lead: tuple[Span, ...] = ()
     margin: tuple[Span, ...] = ()
     row: tuple[Span, ...] = ()
 
 
-def markdown_rows(block: Block, width: int, carried: Carried) -> tuple[list[Line], Carried]:
+def markdown_rows(block: Block, width: int, carried: BlockState) -> tuple[list[Line], BlockState]:
     """The rows, and the state for the next part."""
     if block.kind == "fence":
         return _fence(block, carried)
@@ -165,17 +165,17 @@ def markdown_rows(block: Block, width: int, carried: Carried) -> tuple[list[Line
     if not block.opens:
         rows = continue_row(_inline(body), width, carried)
     elif not body.strip():
-        return ([[]] if "\n" in block.text else []), Carried()
+        return ([[]] if "\n" in block.text else []), BlockState()
     else:
         rows = _prose(body, block, width)
     if not block.closes:
         return hold_last_row(rows, block, carried)
     if block.text.endswith("\n\n") or not body:
         rows.append([])
-    return rows, Carried()
+    return rows, BlockState()
 
 
-def continue_row(spans: Line, width: int, carried: Carried) -> list[Line]:
+def continue_row(spans: Line, width: int, carried: BlockState) -> list[Line]:
     """Append to a paragraph with an unfinished last row."""
     line = [*carried.row, *spans]
     if not line:
@@ -184,7 +184,7 @@ def continue_row(spans: Line, width: int, carried: Carried) -> list[Line]:
     return _with_prefix(rows, list(carried.margin), list(carried.lead))
 
 
-def hold_last_row(rows: list[Line], block: Block, carried: Carried) -> tuple[list[Line], Carried]:
+def hold_last_row(rows: list[Line], block: Block, carried: BlockState) -> tuple[list[Line], BlockState]:
     """Hold back the last row: the next part may continue it."""
     if not rows:
         return [], carried
@@ -192,7 +192,7 @@ def hold_last_row(rows: list[Line], block: Block, carried: Carried) -> tuple[lis
     lead = list(itertools.takewhile(_is_margin, row))
     margin = [(style if style == "quote" else "", _blanked(style, text)) for style, text in lead]
     glue = [("", " ")] if block.text[-1].isspace() else []
-    return rows, Carried(lead=tuple(lead), margin=tuple(margin), row=(*row[len(lead) :], *glue))
+    return rows, BlockState(lead=tuple(lead), margin=tuple(margin), row=(*row[len(lead) :], *glue))
 
 
 def _is_margin(span: Span) -> bool:
@@ -236,7 +236,7 @@ def _plain_item(body: str, width: int, depth: int) -> list[Line] | None:
 # code and tables, which arrive in parts
 
 
-def _fence(block: Block, carried: Carried) -> tuple[list[Line], Carried]:
+def _fence(block: Block, carried: BlockState) -> tuple[list[Line], BlockState]:
     lines = block.text.split("\n")
     if lines[-1] == "":
         lines.pop()
@@ -248,7 +248,7 @@ def _fence(block: Block, carried: Carried) -> tuple[list[Line], Carried]:
     rows += code
     if closing is not None:
         rows.append([("mark", closing.rstrip())])
-    return rows, Carried(code=state)
+    return rows, BlockState(code=state)
 
 
 def _is_closing(line: str) -> bool:
@@ -256,7 +256,7 @@ def _is_closing(line: str) -> bool:
     return len(marks) >= 3 and marks[0] in "`~" and not marks.strip(marks[0])
 
 
-def _table_block(block: Block, width: int, carried: Carried) -> tuple[list[Line], Carried]:
+def _table_block(block: Block, width: int, carried: BlockState) -> tuple[list[Line], BlockState]:
     lines = block.text.rstrip("\n").split("\n") if block.text.strip() else []
     blank: list[Line] = [[]] if block.text.endswith("\n\n") or not lines else []
     split = [cells_of(line) for line in lines]
@@ -270,7 +270,7 @@ def _table_block(block: Block, width: int, carried: Carried) -> tuple[list[Line]
         rows = table_rows(cells, shape, head=False) if shape else None
     if rows is None:
         rows = [row for line in lines for row in wrap([("", line)], width)]
-    return [*rows, *blank], Carried(table=shape)
+    return [*rows, *blank], BlockState(table=shape)
 
 
 # nodes

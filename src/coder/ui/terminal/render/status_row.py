@@ -31,7 +31,7 @@ def busy_line(
 ) -> Line:
     """One row of at most `columns`. `steer`: the key's name or ""; `stops`: text key of how to stop the
     turn."""
-    before, what, after, from_left = _doing(state, texts)
+    before, what, after, from_left = _activity(state, texts)
     wanted = min(text_width(before + what + after), _ROOMY, max(_NARROW, columns // 2))
     tail = _tail(state, texts, columns - wanted, steer, stops)
     room = max(_LEAST, columns - text_width(tail))
@@ -46,7 +46,7 @@ def _clipped(text: str, width: int) -> str:
     return plain(clip([("", text)], width))
 
 
-def _doing(state: PromptState, texts: Catalog) -> tuple[str, str, str, bool]:
+def _activity(state: PromptState, texts: Catalog) -> tuple[str, str, str, bool]:
     """The activity: words before the file or command, itself, words after, and whether to cut it from the
     left."""
     if state.verifying:
@@ -139,7 +139,7 @@ class ProgressRow:
             self._out.write(_ERASE)
             self._drawn = False
 
-    def take(self, event: AnyEvent, *, free: bool) -> None:
+    def handle(self, event: AnyEvent, *, free: bool) -> None:
         """The event may have been written or not. `free`: the cursor is at the start of a line."""
         apply_event(self._state, event)
         self._free = free

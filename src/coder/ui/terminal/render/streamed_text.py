@@ -7,20 +7,22 @@ from collections.abc import Callable
 
 import msgspec
 
-from coder.ui.terminal.render.markdown import Carried, continue_row, hold_last_row
+from coder.ui.terminal.render.markdown import BlockState, continue_row, hold_last_row
 from coder.ui.terminal.render.markdown_blocks import Block, Splitter, stable_prefix
 from coder.ui.terminal.render.width import Line, wrap
 
-Paint = Callable[[Block, int, Carried], tuple[list[Line], Carried]]
+Paint = Callable[[Block, int, BlockState], tuple[list[Line], BlockState]]
 _HEADING_CHARS = 100
 _SENTENCE_ENDS = (". ", "? ", "! ", ": ", "。", "？", "！", "，")
 _REPEATED = ("quote", "mark")  # styles of prefixes repeated on every row
 
 
-def thought_rows(block: Block, width: int, carried: Carried) -> tuple[list[Line], Carried]:
+def thought_rows(block: Block, width: int, carried: BlockState) -> tuple[list[Line], BlockState]:
     """The model's reasoning, dim and without markdown."""
     first, *others = block.text.rstrip("\n").split("\n")
-    rows = continue_row([("dim", first)] if first else [], width, carried if not block.opens else Carried())
+    rows = continue_row(
+        [("dim", first)] if first else [], width, carried if not block.opens else BlockState()
+    )
     rows = rows or [[]]
     for line in others:
         rows += wrap([("dim", line)] if line else [], width)
@@ -28,7 +30,7 @@ def thought_rows(block: Block, width: int, carried: Carried) -> tuple[list[Line]
         return hold_last_row(rows, block, carried)
     if block.text.endswith("\n\n") and block.text.strip():
         rows.append([])
-    return rows, Carried()
+    return rows, BlockState()
 
 
 class StreamedText:
@@ -41,7 +43,7 @@ class StreamedText:
     def __init__(self, paint: Paint) -> None:
         self._paint = paint
         self._splitter = Splitter()
-        self._carried = Carried()
+        self._carried = BlockState()
         self._ink = 0  # ink of the tail that is in scrollback
         self._read = 0  # the same in source characters: the tail may already contain the next block's start
         self._blank = False  # a blank row is deferred until more text follows
@@ -55,7 +57,7 @@ class StreamedText:
     def finish(self, width: int) -> list[Line]:
         rows = self._finished(self._splitter.finish(), width)
         rows += self._defer_blank_rows(self._left_open(width))
-        self._carried, self._blank = Carried(), False
+        self._carried, self._blank = BlockState(), False
         return rows
 
     def live(self, width: int) -> list[Line]:
@@ -108,15 +110,15 @@ class StreamedText:
             self._read, self._tail = max(0, self._read - len(block.text)), None
         return out
 
-    def _begun(self, block: Block) -> Carried:
-        return Carried() if block.opens and self._carried.row else self._carried
+    def _begun(self, block: Block) -> BlockState:
+        return BlockState() if block.opens and self._carried.row else self._carried
 
     def _flushed(self, block: Block, width: int) -> list[Line]:
         """The open row, if the block does not continue it."""
         if not block.opens or not self._carried.row:
             return []
         rows = self._left_open(width)
-        self._carried, self._tail = Carried(), None
+        self._carried, self._tail = BlockState(), None
         return rows
 
     def _left_open(self, width: int) -> list[Line]:
@@ -135,7 +137,7 @@ class StreamedText:
         return out + rows
 
 
-def _open_row(carried: Carried, width: int) -> list[Line]:
+def _open_row(carried: BlockState, width: int) -> list[Line]:
     return continue_row([], width, carried) if carried.row else []
 
 

@@ -75,8 +75,8 @@ class Transcript:
         self._lookups: list[ToolCallChanged] = []  # that follow each other: one row while they are live
         self._retry: Notice | None = None  # the newest of retries that follow each other
         self._todos: list[dict[str, Any]] = []
-        self._todos_told = True  # the list in scrollback is the newest
-        self.pages: Callable[[], bool] = lambda: False  # there is a pager: of a long new file a part will do
+        self._todos_written = True  # the list in scrollback is the newest
+        self.has_pager: Callable[[], bool] = lambda: False  # there is a pager: of a long new file a part will do
         self.unfold_key = "ctrl+o"  # key that opens the transcript in the pager; may be empty
         self.folds = True  # there is a live region, so that rows can wait in it
         self.thinking: Literal["full", "brief", "off"] = "full"
@@ -131,7 +131,7 @@ class Transcript:
             case ApprovalRequested():
                 rows, columns = self._rows(), self._columns()
                 self._append_block(
-                    approval_lines(event, self._texts, columns, rows, heads=self.pages(), keys=True)
+                    approval_lines(event, self._texts, columns, rows, heads=self.has_pager(), keys=True)
                 )
             case CommandDone():
                 self._output = ""
@@ -149,7 +149,7 @@ class Transcript:
             self._below_block = not isinstance(event, CommandDone | TurnEnded)
 
     def _tool_call(self, event: ToolCallChanged) -> None:
-        if self._folds_away(event):
+        if self._shares_row(event):
             self._end_stream()
             self._flush_retry()
             self._lookups.append(event)
@@ -157,7 +157,7 @@ class Transcript:
         elif not self.folds or event.tool != "todowrite" or event.state != "success":
             self._append_block(self._call_lines(event))
 
-    def _folds_away(self, event: ToolCallChanged) -> bool:
+    def _shares_row(self, event: ToolCallChanged) -> bool:
         """Whether it shares a live row with the look-ups around it."""
         plain = event.state == "success" and not event.detail
         return self.folds and plain and built_in(event.tool).looks_up()
@@ -189,9 +189,9 @@ class Transcript:
     def _todos_changed(self, todos: list[dict[str, Any]]) -> None:
         """A new or completed list goes to scrollback; progress is a live row."""
         new = [todo["content"] for todo in todos] != [todo["content"] for todo in self._todos]
-        self._todos_told = new or todos_ended(todos) or not self.folds
+        self._todos_written = new or todos_ended(todos) or not self.folds
         self._todos = todos
-        if self._todos_told:
+        if self._todos_written:
             self._append_block(todo_lines(todos, self._columns()))
 
     def _remarks(self, event: AnyEvent) -> list[Line]:
@@ -275,9 +275,9 @@ class Transcript:
         self._flush_lookups()
         self._flush_retry()
         self._output = ""
-        if not self._todos_told:
+        if not self._todos_written:
             self._append_block(todo_lines(self._todos, self._columns()))
-            self._todos_told = True
+            self._todos_written = True
         if event.status == "cancelled":
             self._append_block(wrap([("note", safe(self._texts.of(event.error)))], self._columns()))
         self._gap = self._below_block = self._answering = False
@@ -325,6 +325,6 @@ class Transcript:
             lines = output_lines(self._output)[-min(limit, OUTPUT_ROWS) :]
             spread = [[(style, text.expandtabs(4)) for style, text in line] for line in lines]
             rows += [clip(output_line(line), width) for line in spread]
-        if not self._todos_told:
+        if not self._todos_written:
             rows.append(todo_line(self._todos, width))
         return rows[-limit:]
