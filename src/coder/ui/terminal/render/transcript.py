@@ -76,7 +76,7 @@ class Transcript:
         self._retry: Notice | None = None  # the newest of retries that follow each other
         self._todos: list[dict[str, Any]] = []
         self._todos_written = True  # the list in scrollback is the newest
-        self.has_pager: Callable[[], bool] = lambda: False  # there is a pager: of a long new file a part will do
+        self.has_pager: Callable[[], bool] = lambda: False  # it can show all of a long new file
         self.unfold_key = "ctrl+o"  # key that opens the transcript in the pager; may be empty
         self.folds = True  # there is a live region, so that rows can wait in it
         self.thinking: Literal["full", "brief", "off"] = "full"
