@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import pytest
 
-from coder.models.guided.repair import at_fault, with_function, without_body
+from coder.models.guided.repair import at_fault, defined_in, functions_in, with_function, without_body
 from kit import ScriptedServer
 from kit.guided import CALC, FIXED, TESTS, block, said, shown, small_project, turn
 
@@ -74,6 +75,15 @@ def test_a_body_on_the_line_of_its_name_is_left_out() -> None:
 def test_the_function_that_a_check_points_at(output: str, name: str) -> None:
     text = "def first(n):\n    return 1 / 0\n\n\ndef second(n):\n    return n\n"
     assert at_fault("a.py", text, output) == name
+
+
+def test_odd_code_prints_no_warning() -> None:
+    """Nor is it taken for broken; the screen is not the interpreter's."""
+    code = 'x = "\\d"\ndef f():\n    return 1 is 1\n'
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert defined_in(code) == ["f"]
+        assert list(functions_in(code)) == ["f"]
 
 
 def test_a_failing_check_is_told_in_two_lines_and_repaired(directory: Path) -> None:

@@ -26,10 +26,17 @@ def new_fault(path: str, before: str, after: str, task: str = "") -> str:
     return _lost(before, after, task) if path.endswith(".py") and not _LOSES.search(task) else ""
 
 
+def _parsed(text: str) -> ast.Module:
+    """Without the interpreter's warnings, which would be printed over the screen."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(text)
+
+
 def defined_in(text: str) -> list[str]:
     """Names of functions, classes and their methods; none where the text does not parse."""
     try:
-        return _defined(ast.parse(text))
+        return _defined(_parsed(text))
     except (ValueError, SyntaxError, RecursionError, MemoryError):
         return []
 
@@ -69,9 +76,7 @@ def fault_in(path: str, text: str) -> str:
 
 def _in_python(path: str, text: str) -> str:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(text)
+        tree = _parsed(text)
     except SyntaxError as error:
         line = (error.text or "").strip()
         return f"line {error.lineno}: {error.msg}" + (f": {line[:80]}" if line else "")
@@ -158,7 +163,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 def functions_in(text: str) -> dict[str, Function]:
     """Functions and methods by name (`total`, `Stack.pop`); none where the text does not parse."""
     try:
-        tree = ast.parse(text)
+        tree = _parsed(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return {}
     found: dict[str, Function] = {}
@@ -243,7 +248,7 @@ def _head(text: str, function: Function) -> list[str]:
 
 def _with_imports(text: str, code: str) -> str:
     try:
-        there, given = ast.parse(text), ast.parse(code)
+        there, given = _parsed(text), _parsed(code)
     except (SyntaxError, ValueError):
         return text
     known = {ast.unparse(node) for node in there.body if isinstance(node, ast.Import | ast.ImportFrom)}
