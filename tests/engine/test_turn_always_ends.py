@@ -151,7 +151,7 @@ def test_a_fault_inside_still_ends_the_turn_in_the_record(
     async def broken(*_: object) -> bool:
         raise ValueError("a defect")
 
-    monkeypatch.setattr("coder.engine.verify.attempts.verify_edits", broken)
+    monkeypatch.setattr("coder.engine.continuation.wants_to_continue", broken)
     driver = play(project, [{"text": "one"}], ["go"])
     assert [event.status for event in of(driver.seen, TurnEnded)] == ["error"]
     assert [event["meta"]["status"] for event in project.of_type("turn_end")] == ["error"]
