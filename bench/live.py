@@ -30,7 +30,7 @@ from coder.addons.tune.tune_command import VARIANTS, Variant
 from coder.addons.tune.tune_run import Named, fault_of, laid_out, run_task, surroundings
 from coder.addons.tune.tune_tasks import HELD_OUT, TASKS, Task
 from coder.config.load import home_directory
-from coder.config.models import FETCHED, gguf_of
+from coder.config.models import LOCAL_MODEL, gguf_of
 from coder.models.make import make_model
 from coder.texts import Catalog
 from work_clock import clock_of, work_of
@@ -50,7 +50,7 @@ def main() -> int:
     names = [PEER, *(variant.name for variant in VARIANTS)]
     parser.add_argument("--only", action="append", default=[], choices=names, metavar="WAY")
     parser.add_argument("--task", action="append", default=[])
-    parser.add_argument("--gguf", type=Path, default=gguf_of(FETCHED, home_directory(os.environ)))
+    parser.add_argument("--gguf", type=Path, default=gguf_of(LOCAL_MODEL, home_directory(os.environ)))
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--minutes", type=float, default=float("inf"), help="then no further task is begun")
     parser.add_argument("--results", type=Path, default=RESULTS)

@@ -16,8 +16,8 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-from coder.cli import SUBCOMMANDS
 from coder.cli.arguments import main_parser
+from coder.cli.start import subcommands
 from coder.config.schema import Config
 from coder.engine.commands.table import COMMANDS
 from coder.texts import Catalog
@@ -42,7 +42,7 @@ def commands() -> str:
     options = [row for action in main_parser(say).options._group_actions for row in option(action)]
     typed = {**{name: command.arguments for name, command in COMMANDS.items()}, **LOCAL}
     slash = [(f"`/{name} {typed[name]}".rstrip() + "`", say(f"help.{name}")) for name in sorted(typed)]
-    subcommands = [(f"`coder {name}`", say(f"cli.about.{name}")) for name in SUBCOMMANDS]
+    listed = [(f"`coder {name}`", say(f"cli.about.{name}")) for name in subcommands()]
     return "\n\n".join(
         [
             "# Commands",
@@ -51,7 +51,7 @@ def commands() -> str:
             table(("option", "what it does"), options),
             "## Subcommands",
             "Each takes `--help`, `--cwd`, `--config`, `--log-dir` and `--lang`.",
-            table(("subcommand", "what it does"), subcommands),
+            table(("subcommand", "what it does"), listed),
             "## In a session",
             "`/name` may also be your own [mode](modes.md) or [saved prompt](prompts.md). "
             "[A session](session.md) explains the keys.",

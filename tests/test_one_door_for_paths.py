@@ -49,7 +49,7 @@ MAY: dict[str, tuple[str, ...]] = {
     ),
     "a path that the person, or the program that embeds us, chose": (
         "addons/batch/task_file.py",
-        "cli/apply.py",
+        "addons/batch/apply_patch.py",
         "history/sinks.py",
         "policy/sandbox/grants.py",
     ),
@@ -88,6 +88,7 @@ MAY: dict[str, tuple[str, ...]] = {
     "files of the system or of our own package": (
         "addons/batch/batch_page.py",
         "addons/batch/fork_server.py",
+        "base/addons.py",
         "base/process/binaries.py",
         "base/process/child.py",
         "base/process/own_process.py",

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from coder.cli.demo_script import PROJECT
-from coder.config.models import FILE
+from coder.config.models import LOCAL_FILE
 from kit.driving import Project
 from kit.local_model import FakeLibrary, gguf
 
@@ -21,7 +21,7 @@ def live(
     project: Project, tmp_path: Path, *answers: str
 ) -> tuple[subprocess.CompletedProcess[str], FakeLibrary]:
     library = FakeLibrary(tmp_path / "library", [{"text": answer} for answer in answers])
-    gguf(project.home / ".coder" / "models" / FILE)
+    gguf(project.home / ".coder" / "models" / LOCAL_FILE)
     done = subprocess.run(
         [sys.executable, "-m", "coder", "demo", "--live"],
         cwd=project.cwd,

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from coder.cli import SUBCOMMANDS
+from coder.cli.start import subcommands
 from coder.tools.registry import built_in_tools
 from kit import Chaos, ScriptedServer
 from kit.driving import Project
@@ -238,7 +238,7 @@ def test_no_room_is_entered_that_is_not_needed(at_first_request: list[str]) -> N
     ours = under(at_first_request, ["coder"])
     assert len(ours) <= MOST_MODULES, ours
     assert under(ours, ["coder.engine.turn", "coder.models.wires"])  # the hook came in time
-    others = [f"coder.cli.{name}" for name in SUBCOMMANDS]
+    others = [f"coder.cli.{name}" for name in subcommands()]
     shell = ["coder.policy.shell.judge", "coder.policy.shell.syntax", "coder.engine.commands.table"]
     unused = [
         "coder.models.scripted",

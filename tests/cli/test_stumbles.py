@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from coder.cli import SUBCOMMANDS
+from coder.cli.start import subcommands
 from coder.protocol.events import CommandDone
 from coder.ui.terminal.render.width import text_width
 from kit import ScriptedServer
@@ -325,7 +325,7 @@ def test_help_is_a_page_that_names_every_subcommand(project: Project, lang: str)
     assert page.returncode == 0
     assert page.stdout == project.coder("--help", "--lang", lang).stdout
     listed = [line.split()[1] for line in page.stdout.splitlines() if line.startswith("  coder ")]
-    assert sorted(listed) == sorted(SUBCOMMANDS)
+    assert sorted(listed) == sorted(subcommands())
 
 
 def test_help_of_a_subcommand_and_a_question_that_begins_so(project: Project) -> None:
@@ -339,7 +339,7 @@ def test_the_language_is_not_the_one_of_a_program(project: Project) -> None:
     assert "Give a name" in done.stderr
 
 
-@pytest.mark.parametrize("name", SUBCOMMANDS)
+@pytest.mark.parametrize("name", subcommands())
 def test_a_page_of_help_has_its_options_in_one_place(project: Project, name: str) -> None:
     page = project.coder(name, "--help").stdout
     assert page.count("options:") == 1

@@ -14,8 +14,9 @@ import msgspec
 import pytest
 
 from coder.addons.batch.task_file import Task, check_task
-from coder.cli import ADDON_COMMANDS, OWN_OPTIONS, SUBCOMMANDS
+from coder.base.addons import addons, commands
 from coder.cli.arguments import main_parser
+from coder.cli.start import subcommands
 from coder.config.load import load
 from coder.config.schema import Config
 from coder.engine.commands.table import COMMANDS
@@ -151,13 +152,13 @@ def test_commands_are_commands(line: str) -> None:
     if "coder" not in words:
         return
     arguments = words[words.index("coder") + 1 :]
-    if arguments[1:] and arguments[0] in OWN_OPTIONS:
-        import_module(ADDON_COMMANDS.get(arguments[0]) or f"coder.cli.{arguments[0]}").parser(
+    if arguments[1:] and any(arguments[0] in addon.own_options for addon in addons()):
+        import_module(commands().get(arguments[0]) or f"coder.cli.{arguments[0]}").parser(
             arguments[1:]
         ).parse_args(arguments[1:])
         return
     chosen, unknown = main_parser().parse_known_args(arguments)
-    if chosen.words and chosen.words[0] in SUBCOMMANDS:
+    if chosen.words and chosen.words[0] in subcommands():
         return  # which checks its own options
     assert unknown == []
     assert chosen.once or not chosen.words or " " in chosen.words[0], "neither a question nor a subcommand"

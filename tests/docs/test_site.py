@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from coder.cli import SUBCOMMANDS
+from coder.cli.start import subcommands
 from coder.config.schema import Config
 from coder.engine.commands.table import COMMANDS
 
@@ -32,7 +32,7 @@ def test_the_reference_is_what_the_code_says(name: str) -> None:
 
 def test_the_reference_leaves_nothing_out() -> None:
     commands, settings = reference.commands(), reference.settings()
-    assert all(f"`coder {name}`" in commands for name in SUBCOMMANDS)
+    assert all(f"`coder {name}`" in commands for name in subcommands())
     assert all(f"`/{name}" in commands for name in COMMANDS)
     for section in Config.__struct_fields__:
         fields = type(getattr(Config(), section)).__struct_encode_fields__  # as they are written

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from coder.addons.ide.ide_client import IdeClient
 from coder.addons.ide.ide_context import CHANGES, FULL
 from coder.protocol.events import CommandDone, TurnEnded
 from kit import Chaos, ScriptedServer
@@ -48,7 +49,7 @@ class Scene:
         self.place, self.server, self.editor = place, server, editor
         self.driver = Driver(place, server.url)
         ide = self.driver.engine.agent.ide
-        assert ide is not None
+        assert isinstance(ide, IdeClient)
         ide._pauses = (0.01,)
         self.ide = ide
 

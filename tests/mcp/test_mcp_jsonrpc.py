@@ -52,7 +52,7 @@ JSON = st.recursive(
 @pytest.mark.thorough
 @given(st.lists(st.dictionaries(st.text(max_size=5), JSON, max_size=3), max_size=5), st.data())
 def test_messages_survive_the_wire(messages: list[dict[str, Any]], data: st.DataObject) -> None:
-    wire = b"".join(jsonrpc.encode(message) + b"\n" for message in messages)
+    wire = b"".join(jsonrpc.encode_message(message) + b"\n" for message in messages)
     places = data.draw(st.lists(st.integers(0, 10_000), max_size=10))
     splitter = LineSplitter(MAX_MESSAGE)
     lines = [line for chunk in cut(wire, places) for line in splitter.feed(chunk)]

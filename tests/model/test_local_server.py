@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from coder.config.distribution import install_line
-from coder.config.models import FILE, dialect_of, tokenizer_of, window_for
+from coder.config.models import LOCAL_FILE, dialect_of, tokenizer_of, window_for
 from coder.config.providers import Provider, resolve_provider, wire_of
 from coder.config.schema import Config, ProviderSection
 from coder.engine.sdk import create_agent_session
@@ -58,7 +58,7 @@ def test_a_file_answers_with_no_key_and_no_server(project: Project, tmp_path: Pa
 
 def test_the_fetched_model_is_spoken_to_in_its_dialect(project: Project, tmp_path: Path) -> None:
     library = FakeLibrary(tmp_path / "library", [{"text": json.dumps({"do": "done", "answer": "A shop."})}])
-    gguf(project.home / ".coder" / "models" / FILE)
+    gguf(project.home / ".coder" / "models" / LOCAL_FILE)
     done = project.coder("--once", "what is this?", "--model", "local", env=library.environ)
     assert (done.returncode, done.stdout.strip()) == (0, "A shop.")
     assert "response_format" in library.requests[0]["body"]

@@ -17,7 +17,7 @@ import pytest
 from pty_kit import CTRL_C, ENTER, Terminal
 
 from coder.addons.local import local_command as fetching
-from coder.config.models import FILE
+from coder.config.models import LOCAL_FILE
 from coder.engine.setup import Options, read_settings
 from coder.texts import Catalog
 from coder.ui.terminal import start as module
@@ -118,13 +118,13 @@ def test_a_model_that_needs_no_server_is_offered(
     options = Options(cwd=project.cwd, environ=project.environ())
     settings = read_settings(options)
     said = io.StringIO()
-    model = settings.home / "models" / FILE
+    model = settings.home / "models" / LOCAL_FILE
     if fetched:
         gguf(model)
     monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
     monkeypatch.setattr(sys, "stdout", said)
     monkeypatch.setattr(module, "USUAL_PORTS", ())
-    monkeypatch.setattr(module, "find_spec", lambda name: name)
+    monkeypatch.setattr(fetching, "find_spec", lambda name: name)
     monkeypatch.setattr(fetching, "fetch_shown", lambda *_: bool(gguf(model)))
     chosen = module.first_run(options, settings, PlainRenderer(said, None, settings.texts, Theme("none")))
     assert (chosen is not None and chosen.model == "local") is (typed == "y\n")

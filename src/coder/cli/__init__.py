@@ -14,17 +14,13 @@ else:
 
 _CANCELLED = 130
 
-SUBCOMMANDS = (
+CORE_COMMANDS = (
     "acp",
-    "apply",
-    "batch",
     "cache",
-    "compare",
     "demo",
     "doctor",
     "explain",
     "export",
-    "local",
     "mcp",
     "models",
     "modes",
@@ -34,18 +30,8 @@ SUBCOMMANDS = (
     "show",
     "stats",
     "trust",
-    "tune",
     "view",
 )
-# Subcommands of add-ons, and the module of each.
-ADDON_COMMANDS = {
-    "batch": "coder.addons.batch.command",
-    "compare": "coder.addons.batch.comparison",
-    "local": "coder.addons.local.local_command",
-    "tune": "coder.addons.tune.tune_command",
-}
-# Their options may have the names of a session's and other meanings (`--resume` without an id).
-OWN_OPTIONS = ("apply", "batch", "compare")
 
 
 def main() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from coder import __version__
+from coder.base.addons import addons
 from coder.config.schema import EFFORTS, OPERATING_MODES, PRESETS
 from coder.texts import LANGUAGES, Text
 from coder.ui.streams import UsageError
@@ -99,7 +100,8 @@ def add_directory_options(parser: Parser) -> None:
 def main_parser(say: Say | None = None) -> Parser:
     """Without `say` there are no help texts."""
     known = say or _no_text
-    parser = Parser("coder", say, description=known("cli.about"), epilog=known("cli.epilog"))
+    usage = "".join(say(addon.usage) for addon in addons() if addon.usage) if say else ""
+    parser = Parser("coder", say, description=known("cli.about"), epilog=known("cli.epilog", addons=usage))
     modes = ", ".join(OPERATING_MODES)
     parser.arguments.add_argument("words", nargs="*", metavar="QUESTION", help=known("cli.help.question"))
     add = parser.options.add_argument

@@ -19,7 +19,7 @@ from coder.cli.common import parser_for, throwaway_environment
 from coder.cli.demo_script import CHECK, LIVE_CONFIG, PROJECT, QUESTION, SCRIPT
 from coder.config.load import home_directory
 from coder.config.load import read_settings as read_file
-from coder.config.models import FETCHED, NAME, PREFIX, SIZE, gguf_of, is_fetched
+from coder.config.models import LOCAL_MODEL, LOCAL_NAME, LOCAL_PREFIX, LOCAL_SIZE, gguf_of, is_fetched
 from coder.engine.engine import Engine
 from coder.engine.setup import Options, open_agent, provider_of, read_settings
 from coder.models.scripted import ScriptedServer
@@ -40,7 +40,7 @@ def run(arguments: list[str]) -> int:
     parser.options.add_argument("--keep", action="store_true", help=parser.say("cli.help.keep_demo"))
     chosen = parser.parse_args(arguments)
     if chosen.live and not is_fetched(home_directory(os.environ)):
-        raise UsageError("demo.unfetched", coder=command_name(), size=SIZE // 1_000_000)
+        raise UsageError("demo.unfetched", coder=command_name(), size=LOCAL_SIZE // 1_000_000)
     delay = 0.0 if chosen.fast or not sys.stdout.isatty() else 0.02
     directory = Path(tempfile.mkdtemp(prefix="coder-demo-"))
     try:
@@ -70,12 +70,12 @@ async def _scripted_tour(directory: Path, lang: str, delay: float, *, keep: bool
 async def _live_tour(directory: Path, lang: str, delay: float, *, keep: bool) -> int:
     """The project's tests run after each edit: a small model does not think of it."""
     lay_out(directory)
-    gguf = gguf_of(FETCHED, home_directory(os.environ))
-    environ = {**environment(directory), "CODER_MODEL": f"{PREFIX}{gguf}"}
+    gguf = gguf_of(LOCAL_MODEL, home_directory(os.environ))
+    environ = {**environment(directory), "CODER_MODEL": f"{LOCAL_PREFIX}{gguf}"}
     config = directory / ".coder" / "live.json"
     config.write_text(LIVE_CONFIG, encoding="utf-8")
     (directory / ".coder" / "config.json").unlink()
-    head = Text("demo.live_head", name=NAME)
+    head = Text("demo.live_head", name=LOCAL_NAME)
     return await _tour(directory, environ, lang, head, config, keep=keep, check=CHECK)
 
 

@@ -25,7 +25,7 @@ from coder.config.files import read_bounded
 from coder.config.jsonc import decode
 from coder.config.load import ENVIRONMENT, PROJECT_FILE, Loaded, home_directory, load
 from coder.config.loosening import PresetTable
-from coder.config.models import FETCHED, gguf_of
+from coder.config.models import LOCAL_MODEL, gguf_of
 from coder.config.providers import Provider
 from coder.context.conversation import TokenCounter, UnknownTokenizer
 from coder.engine.setup import Options, Settings, installed_plugins, listed_models, provider_of, read_settings
@@ -127,7 +127,7 @@ def _provider(options: Options, settings: Settings) -> Iterator[tuple[str, bool,
         yield "provider", False, f"{provider.name} {_shown(provider)}: {late}"
         return
     model = provider.model or (names[0] if names else "")
-    where = str(gguf_of(model, settings.home)) if provider.name == FETCHED else _shown(provider)
+    where = str(gguf_of(model, settings.home)) if provider.name == LOCAL_MODEL else _shown(provider)
     yield "provider", True, f"{provider.name} {where} ({settings.texts.say(key)})"
     known = not names or model in names
     yield "model", known, model if known else settings.texts.say("doctor.model_unlisted", model=model)

@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from coder.cli import ADDON_COMMANDS, OWN_OPTIONS, SUBCOMMANDS, enable_keyboard_interrupt
+from coder.base.addons import addons, commands
+from coder.cli import CORE_COMMANDS, enable_keyboard_interrupt
 from coder.cli.arguments import CHOOSE, main_parser
 from coder.config import ConfigError
 from coder.config.schema import OPERATING_MODES, OperatingMode
@@ -83,13 +84,13 @@ def _configured_language() -> str:
 
 
 def _run(arguments: list[str]) -> int:
-    if arguments[:1] and arguments[0] in OWN_OPTIONS:
+    if arguments[:1] and arguments[0].isalpha() and _has_own_options(arguments[0]):
         return _subcommand(arguments[0], arguments)
     parser = main_parser()
     chosen, unknown = parser.parse_known_args(arguments)
     if _asks_for_help(chosen):
         return _run([*(word for word in arguments if word != "help"), "--help"])
-    if chosen.words and chosen.words[0] in SUBCOMMANDS and not chosen.once:
+    if chosen.words and not chosen.once and chosen.words[0] in subcommands():
         return _subcommand(chosen.words[0], arguments)
     if chosen.help:
         main_parser(texts_for(arguments).say).print_help()
@@ -100,11 +101,21 @@ def _run(arguments: list[str]) -> int:
     return _session(chosen)
 
 
+def subcommands() -> tuple[str, ...]:
+    """All names, add-ons' among them."""
+    return tuple(sorted({*CORE_COMMANDS, *commands()}))
+
+
+def _has_own_options(name: str) -> bool:
+    """Whether options of a subcommand may mean something else than a session's (`--resume` without an id)."""
+    return any(name in addon.own_options for addon in addons())
+
+
 def _asks_for_help(chosen: argparse.Namespace) -> bool:
     """`coder help`, `coder help doctor`; otherwise it is a question."""
     if chosen.once or not chosen.words or chosen.words[0] != "help":
         return False
-    return len(chosen.words) == 1 or (len(chosen.words) == 2 and chosen.words[1] in SUBCOMMANDS)
+    return len(chosen.words) == 1 or (len(chosen.words) == 2 and chosen.words[1] in subcommands())
 
 
 def _refuse_near_misses(chosen: argparse.Namespace) -> None:
@@ -118,8 +129,8 @@ def _refuse_near_misses(chosen: argparse.Namespace) -> None:
         raise UsageError(_ELSEWHERE[word], word=word)
     from difflib import get_close_matches
 
-    swapped = [name for name in SUBCOMMANDS if sorted(name) == sorted(word)]
-    near = dict.fromkeys([*swapped, *get_close_matches(word, SUBCOMMANDS, n=2, cutoff=0.8)])
+    swapped = [name for name in subcommands() if sorted(name) == sorted(word)]
+    near = dict.fromkeys([*swapped, *get_close_matches(word, subcommands(), n=2, cutoff=0.8)])
     if near:
         raise UsageError("cli.near_miss", word=chosen.words[0], near=", ".join(near))
 
@@ -129,7 +140,7 @@ def _subcommand(name: str, arguments: list[str]) -> int:
 
     rest = list(arguments)
     rest.remove(name)
-    module = import_module(ADDON_COMMANDS.get(name) or f"coder.cli.{name.replace('-', '_')}")
+    module = import_module(commands().get(name) or f"coder.cli.{name.replace('-', '_')}")
     enable_keyboard_interrupt()
     status: int = module.run(rest)
     return status

@@ -23,7 +23,7 @@ from coder.base.text import shown
 from coder.config import ConfigError
 from coder.config.errors import found
 from coder.config.load import KeyPath, Settings, at, has
-from coder.config.models import PREFIX, is_local
+from coder.config.models import LOCAL_PREFIX, is_local
 from coder.config.providers import resolve_provider
 from coder.config.schema import Config, Decision, NetworkRules, Preset
 from coder.texts import Catalog, Text
@@ -148,7 +148,7 @@ def _other_models(
     providers."""
     for path in _MODELS:
         mine, theirs = (getattr(getattr(config, path[0]), path[1]) for config in (person, together))
-        if has(project, path) and mine != theirs and theirs.startswith(PREFIX):
+        if has(project, path) and mine != theirs and theirs.startswith(LOCAL_PREFIX):
             yield path, "starts"
     path, name = _MODELS[0], together.provider.model
     if has(project, path) and name != person.provider.model and not is_local(name):

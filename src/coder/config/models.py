@@ -22,12 +22,12 @@ from coder.config.schema import DEFAULT_CONTEXT_WINDOW, Config
 
 DEFAULT_TOKENIZER: Final = "o200k_base"
 # Models that coder serves itself: `local` is what `coder local` has fetched, `local:PATH` a GGUF file.
-PREFIX: Final = "local:"
-FETCHED: Final = "local"
-NAME: Final = "Qwen2.5-Coder-1.5B-Instruct"
-FILE: Final = "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf"
-SIZE: Final = 1_117_320_768  # bytes
-WINDOW: Final = 16_384  # tokens that a served model gets; its KV cache is allocated at once
+LOCAL_PREFIX: Final = "local:"
+LOCAL_MODEL: Final = "local"
+LOCAL_NAME: Final = "Qwen2.5-Coder-1.5B-Instruct"
+LOCAL_FILE: Final = "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf"
+LOCAL_SIZE: Final = 1_117_320_768  # bytes
+LOCAL_WINDOW: Final = 16_384  # tokens that a served model gets; its KV cache is allocated at once
 SMALL: Final = 4.0  # billions of parameters up to which a model is helped by the dialect `guided`
 
 # Prefix of the name: tokenizer (as splintr names it), context window in tokens.
@@ -176,7 +176,7 @@ def known_tokenizer(model: str) -> str:
 def context_window_of(model: str) -> int | None:
     """The context window in tokens, where known."""
     if is_local(model):
-        return WINDOW
+        return LOCAL_WINDOW
     known = _known(model)
     return known[1] if known else None
 
@@ -215,18 +215,24 @@ def keep_dialect(home: Path, base_url: str, model: str, dialect: str) -> None:
 
 
 def is_local(model: str) -> bool:
-    return model == FETCHED or model.startswith(PREFIX)
+    return model == LOCAL_MODEL or model.startswith(LOCAL_PREFIX)
 
 
 def file_name(model: str) -> str:
     """The name of its file, which says what the model is."""
-    return model.removeprefix(PREFIX).rpartition("/")[2] if model not in (FETCHED, PREFIX) else FILE
+    return (
+        model.removeprefix(LOCAL_PREFIX).rpartition("/")[2]
+        if model not in (LOCAL_MODEL, LOCAL_PREFIX)
+        else LOCAL_FILE
+    )
 
 
 def gguf_of(model: str, home: Path) -> Path:
-    named = model.removeprefix(PREFIX)
+    named = model.removeprefix(LOCAL_PREFIX)
     return (
-        models_directory(home) / FILE if model in (FETCHED, PREFIX) else Path(named).expanduser().absolute()
+        models_directory(home) / LOCAL_FILE
+        if model in (LOCAL_MODEL, LOCAL_PREFIX)
+        else Path(named).expanduser().absolute()
     )
 
 
@@ -235,7 +241,7 @@ def models_directory(home: Path) -> Path:
 
 
 def is_fetched(home: Path) -> bool:
-    return gguf_of(FETCHED, home).is_file()
+    return gguf_of(LOCAL_MODEL, home).is_file()
 
 
 def is_small(model: str) -> bool:

@@ -14,7 +14,7 @@ import msgspec
 
 from coder.base.text import shown
 from coder.config import ConfigError
-from coder.config.models import FETCHED, PREFIX, host_of, is_local, tokenizer_of
+from coder.config.models import LOCAL_MODEL, LOCAL_PREFIX, host_of, is_local, tokenizer_of
 from coder.config.schema import Api, Config, Wire
 from coder.texts import Text
 
@@ -192,8 +192,8 @@ def resolve_provider(config: Config, environ: Mapping[str, str]) -> Provider:
     base = own.base_url or _value(environ, "CODER_BASE_URL")
     key = own.api_key or _value(environ, "CODER_API_KEY")
     model = own.model or _value(environ, "CODER_MODEL")
-    if is_local(model) and (not base or model != FETCHED):
-        return Provider(FETCHED, LOCAL_URL, model=model, tokenizer=tokenizer_of(model))
+    if is_local(model) and (not base or model != LOCAL_MODEL):
+        return Provider(LOCAL_MODEL, LOCAL_URL, model=model, tokenizer=tokenizer_of(model))
     if base:
         check_address(base, "provider.base_url (CODER_BASE_URL)")
         known = _by_host(base)
@@ -255,7 +255,11 @@ def wire_of(provider: Provider, model: str) -> KnownWire:
     """The API to reach this model by: what is set, what the address ends with, or the service's own. Unknown
     servers get Chat Completions, which nearly all have. `local` is ours, unless an address is set: then it is
     a model of that server."""
-    if provider.name == FETCHED or model.startswith(PREFIX) or (model == FETCHED and not provider.base_from):
+    if (
+        provider.name == LOCAL_MODEL
+        or model.startswith(LOCAL_PREFIX)
+        or (model == LOCAL_MODEL and not provider.base_from)
+    ):
         return "local"
     if provider.wire != "auto":
         return provider.wire

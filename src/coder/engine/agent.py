@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from coder import engine, history
+from coder.base.addons import addons, function
 from coder.config.models import tokenizer_of, window_for
 from coder.config.schema import Config, OperatingMode, Preset, SandboxBackend
 from coder.context.conversation import TokenCounter
@@ -25,11 +26,10 @@ from coder.policy.workspace import DirectoryWorkspace
 from coder.protocol.events import AnyEvent
 from coder.protocol.messages import ToolSpec
 from coder.protocol.ops import ApprovalReply
-from coder.texts import Text
+from coder.texts import AnyText, Text
 from coder.tools.tool import Tool
 
 if TYPE_CHECKING:
-    from coder.addons.ide.ide_client import IdeClient
     from coder.engine.git_state import GitState
     from coder.engine.session import Session
     from coder.engine.setup import Plugin
@@ -50,6 +50,34 @@ class AllowedCommands(Protocol):
 
     @property
     def problem(self) -> Text | None: ...
+
+
+class Companion(Protocol):
+    """The connection to the person's editor."""
+
+    def start(self) -> None: ...
+
+    async def settle(self) -> None:
+        """Wait briefly for the first news."""
+
+    async def close(self) -> None: ...
+
+    def tell_all_again(self) -> None:
+        """The next note repeats what earlier ones said."""
+
+    def next_note(self) -> str:
+        """What changed in the editor since the last note."""
+
+    def status(self) -> AnyText: ...
+
+
+def companion_of(root: Path, environ: Mapping[str, str]) -> Companion | None:
+    """A new connection, if an add-on can make one."""
+    for addon in addons():
+        if addon.companion:
+            companion: Companion = function(addon.companion)(root, environ)
+            return companion
+    return None
 
 
 class PromptLimits(msgspec.Struct, frozen=True):
@@ -149,7 +177,7 @@ class SandboxProbe:
 class Connections(msgspec.Struct, frozen=True, kw_only=True):
     """Whom an agent has to do with beside the model, where they are configured."""
 
-    ide: IdeClient | None = None  # the person's editor
+    ide: Companion | None = None  # the person's editor
     git_state: GitState | None = None  # queried while the session starts
     mcp: Servers | None = None  # MCP servers
     hooks: Hooks | None = None  # programs that take part

@@ -197,7 +197,7 @@ def replace_conversation(session: Session, messages: list[Message]) -> None:
     session.reminders.rules = ""
     session.reminders.directories.clear()
     if session.agent.ide is not None:
-        session.agent.ide.context.tell_all_again()
+        session.agent.ide.tell_all_again()
     session.compactions.failed = False
     session.compactions.floor = 0
 

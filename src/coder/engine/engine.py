@@ -6,12 +6,13 @@ import asyncio
 import contextlib
 import time
 import traceback
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from typing import Any
 
 import msgspec
 
-from coder import addons, engine
+from coder import engine
+from coder.base.addons import addons, function, wanted
 from coder.base.files import make_private, write_atomically
 from coder.config.schema import OperatingMode
 from coder.engine.agent import Agent, LentTerminal
@@ -21,16 +22,12 @@ from coder.engine.session import Session
 from coder.engine.turn import continue_turn
 from coder.engine.view import EngineView
 from coder.history.sinks import HistoryError
+from coder.models.model import ChatModel
 from coder.protocol.events import AnyEvent, CommandDone, Failed, InputDone, Notice, SessionEnded, Steered
 from coder.protocol.modes import ListCustomModes, SetModeState, TriggerInstantMode
 from coder.protocol.ops import AnyOp, ApprovalReply, Cancel, Close, Query, SetOperatingMode, Steer, UserInput
 from coder.texts import AnyText, Text
 
-if TYPE_CHECKING:
-    from coder.addons.telemetry.spans import Telemetry
-
-
-_OTEL = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 OpenAgent = Callable[[Callable[[AnyEvent], None]], Agent]
 
 
@@ -41,7 +38,8 @@ class Engine:
         """`open_agent` may raise configuration errors; nothing is running then."""
         self._events: asyncio.Queue[AnyEvent | None] = asyncio.Queue()
         self._inputs: asyncio.Queue[Work | None] = asyncio.Queue()
-        self._telemetry: Telemetry | None = None
+        self._listeners: list[Callable[[AnyEvent], None]] = []
+        self._closers: list[Callable[[], Awaitable[None]]] = []
         self.agent = open_agent(self._emit)
         self.view = EngineView(self.agent)
         self._running: asyncio.Task[InputDone] | None = None
@@ -52,8 +50,8 @@ class Engine:
 
     def _emit(self, event: AnyEvent) -> None:
         self._events.put_nowait(event)
-        if self._telemetry is not None:
-            self._telemetry.saw(event)
+        for listener in self._listeners:
+            listener(event)
 
     def failed(self, error: BaseException) -> None:
         """Tell of an internal error, which may be a front end's."""
@@ -66,24 +64,28 @@ class Engine:
             said = Text("engine.part_missing", error=str(missing), id=self.agent.session.id)
         self._emit(Failed(said, code="internal"))
 
-    def _trace(self) -> None:
-        """Spans for OpenTelemetry, where the environment wants them."""
-        environ = self.agent.place.environment
-        if not any(environ.get(name) for name in _OTEL):
-            return
+    def listen(self, listener: Callable[[AnyEvent], None]) -> None:
+        """Show every event to `listener`, which must not raise."""
+        self._listeners.append(listener)
 
-        if not addons.telemetry.spans.endpoint_of(environ):
-            return
-        found = addons.telemetry.spans.telemetry_for(environ)
-        if isinstance(found, addons.telemetry.spans.Telemetry):
-            self._telemetry, agent = found, self.agent
-            agent.model = addons.telemetry.spans.TracedModel(agent.model, found, agent)
-        else:
-            self.agent.emit(Notice(found, "warning"))
+    def wrap_model(self, wrap: Callable[[ChatModel], ChatModel]) -> None:
+        """Put something between the engine and the model."""
+        self.agent.model = wrap(self.agent.model)
+
+    def at_close(self, close: Callable[[], Awaitable[None]]) -> None:
+        """Call `close` when the engine ends."""
+        self._closers.append(close)
+
+    def _attach_addons(self) -> None:
+        for addon in addons():
+            if wanted(addon, self.agent.place.environment):
+                problem: Text | None = function(addon.attach)(self)
+                if problem is not None:
+                    self.agent.emit(Notice(problem, "warning"))
 
     def start(self, resume: str | None = None) -> None:
         """Open or resume a session and start processing inputs. Raises `HistoryError`."""
-        self._trace()
+        self._attach_addons()
         if resume:
             self.agent.session = engine.resume.resume_session(self.agent, resume)
         else:
@@ -206,8 +208,8 @@ class Engine:
         agent = self.agent
         try:
             async with contextlib.AsyncExitStack() as leaving:  # an error must not prevent other clean-up
-                if self._telemetry is not None:
-                    leaving.push_async_callback(self._telemetry.close)
+                for close in self._closers:
+                    leaving.push_async_callback(close)
                 leaving.push_async_callback(self._leave_model)
                 leaving.callback(lambda: agent.session.jobs.end_with_session())
                 if agent.mcp is not None:

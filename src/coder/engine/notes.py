@@ -107,7 +107,7 @@ def with_notes(session: Session, text: str) -> str:
         session.reminders.git = state.told = True
         if state.text:
             notes.append(f"When the session began: {state.text}" if state.late else state.text)
-    if agent.ide is not None and (seen := agent.ide.context.next_note()):
+    if agent.ide is not None and (seen := agent.ide.next_note()):
         notes.append(seen)
     notes += session.jobs.notes(session.id)
     notes += session.reminders.next_notes

@@ -179,7 +179,7 @@ class Session:
     def announce(self, *, resumed: bool, recent: Sequence[PastTurn] = ()) -> None:
         agent = self.agent
         if agent.ide is not None:
-            agent.ide.context.tell_all_again()
+            agent.ide.tell_all_again()
         agent.emit(
             SessionStarted(
                 session_id=self.id,

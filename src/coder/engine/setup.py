@@ -43,6 +43,7 @@ from coder.engine.agent import (
     Place,
     PromptLimits,
     SandboxProbe,
+    companion_of,
 )
 from coder.extend.skills import Skills
 from coder.history.sinks import HistorySink
@@ -264,10 +265,7 @@ def _connections(
     if any((directory / ".git").exists() for directory in (root, *root.parents)):
         git_state = engine.git_state.GitState(root, place.environment)
     if config.ide.enabled:
-        from coder.addons.ide.ide_client import IdeClient
-        from coder.addons.ide.ide_context import IdeContext
-
-        ide = IdeClient(IdeContext(root), root, options.environ)
+        ide = companion_of(root, options.environ)
     if config.mcp.servers:
         mcp = engine.mcp_session.make_servers(
             config,

@@ -38,6 +38,10 @@ class EngineView:
         return self._agent.session.pending is not None
 
     @property
+    def step(self) -> int:
+        return self._agent.session.log.step
+
+    @property
     def model(self) -> str:
         return self._agent.chosen.name
 

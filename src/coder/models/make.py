@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from coder import addons
+from coder.base.addons import addons, function
+from coder.config import ConfigError
 from coder.config.providers import KnownWire, Provider, other_provider
 from coder.config.schema import Config
 from coder.models import wires
@@ -76,7 +77,11 @@ def _class_of(wire: Wire) -> type[HttpWire]:
 
 def local_wire(home: Path) -> ListingModel:
     """For models that coder serves itself; `home` has the fetched one."""
-    return addons.local.local_wire.Local(home)
+    for addon in addons():
+        if path := addon.wires.get("local"):
+            wire: ListingModel = function(path)(home)
+            return wire
+    raise ConfigError("config.no_local")
 
 
 def make_model(

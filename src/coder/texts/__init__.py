@@ -11,7 +11,7 @@ import os
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 
 Language = str
@@ -22,7 +22,6 @@ STRICT_VARIABLE: Final = "CODER_STRICT_TEXTS"
 PARTS: Final = {
     "acp": "front_ends",
     "approval": "policy",
-    "batch": "batch",
     "busy": "engine",
     "cli": "cli",
     "config": "cli",
@@ -32,7 +31,6 @@ PARTS: Final = {
     "hooks": "engine",
     "image": "engine",
     "job": "engine",
-    "local": "local",
     "lookback": "front_ends",
     "mcp": "engine",
     "modes": "engine",
@@ -45,6 +43,7 @@ PARTS: Final = {
     "verify": "engine",
     "viewer": "front_ends",
 }
+ADDED: Final[list[str]] = []  # packages of add-ons, with a module of texts for each language
 _REASONS: Final = ("why", "reason")  # values that say why something failed
 _LOCALE_VARIABLES: Final = ("LC_ALL", "LC_MESSAGES", "LANG", "LANGUAGE")
 
@@ -157,9 +156,8 @@ class Catalog:
     def _template(self, key: str, *, singular: bool) -> str | None:
         languages: tuple[Language, ...] = ("en",) if self.lang == "en" else (self.lang, "en")
         for lang in languages:
-            for place in (key, ""):
-                found = _look_up(catalogue(lang, place), key, singular=singular)
-                if found is not None:
+            for texts in _catalogues(lang, key):
+                if (found := _look_up(texts, key, singular=singular)) is not None:
                     return found
         return None
 
@@ -192,11 +190,18 @@ def catalogue(lang: Language, key: str = "") -> dict[str, str]:
     return _texts_in(lang, PARTS.get(part, "core"))
 
 
-def _texts_in(lang: Language, module: str) -> dict[str, str]:
+def _catalogues(lang: Language, key: str) -> Iterator[dict[str, str]]:
+    yield catalogue(lang, key)
+    yield catalogue(lang)
+    for package in ADDED:
+        yield _texts_in(lang, "", package)
+
+
+def _texts_in(lang: Language, module: str, package: str = "coder.texts") -> dict[str, str]:
     from importlib import import_module
 
     try:
-        found: dict[str, str] = import_module(f"coder.texts.{lang}.{module}").TEXTS
+        found: dict[str, str] = import_module(f"{package}.{lang}.{module}".rstrip(".")).TEXTS
     except ModuleNotFoundError:  # a language need not have every module
         return {}
     return found

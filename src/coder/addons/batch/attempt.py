@@ -19,6 +19,7 @@ from pathlib import Path
 
 import msgspec
 
+from coder import home_directory, probe
 from coder.addons.batch.batch_directory import end_strays, remove_tree
 from coder.addons.batch.channel import Done, FromTask, Incoming, Permit, Start, Stop, framed
 from coder.addons.batch.fork_server import ForkServer, TaskProcess
@@ -26,8 +27,6 @@ from coder.addons.batch.inbox import MOST_WAITING, Began, Ended, Inbox, News
 from coder.addons.batch.limits import Limits
 from coder.addons.batch.mirror import Bundle, CheckoutError, Stopped, lay_out, mirror_for
 from coder.addons.batch.task import Job, Outcome, Secrets
-from coder.config.load import home_directory
-from coder.policy.sandbox.backends import probe
 
 _TICK = 0.2  # seconds between looks at whether to stop; also how long messages are gathered
 _OVERTIME = 60.0  # beyond its own time limit, for a task process that does not react

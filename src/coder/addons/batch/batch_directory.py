@@ -14,8 +14,8 @@ import signal
 import time
 from pathlib import Path
 
-from coder.policy.sandbox import caches
-from coder.policy.workspace import private_base
+from coder import private_base
+from coder import remove_tree as remove_directory
 
 _LOCK = "alive.lock"
 _GONE = ".gone-"
@@ -108,7 +108,7 @@ def remove_tree(path: Path) -> None:
     """Also where something still writes while it is being ended, or another removes it too. What cannot be
     removed stays."""
     for _ in range(5):
-        caches.remove_tree(path)
+        remove_directory(path)
         if not os.path.lexists(path):
             return
         time.sleep(0.05)

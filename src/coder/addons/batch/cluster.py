@@ -23,6 +23,7 @@ from typing import Any
 import msgspec
 
 import coder
+from coder import install_line, requirements
 from coder.addons.batch.attempt import Take, run_attempt
 from coder.addons.batch.channel import Done, FromTask, Permit
 from coder.addons.batch.driver import EngineLost
@@ -32,7 +33,6 @@ from coder.addons.batch.limits import Limits
 from coder.addons.batch.mirror import Bundle, CheckoutError, Killed, bundle_of
 from coder.addons.batch.task import Job, Outcome, Secrets
 from coder.addons.batch.task_file import BatchError, Task, is_url
-from coder.config.distribution import install_line, requirements
 
 _GATHER = 0.02  # seconds
 

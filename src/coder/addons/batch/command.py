@@ -16,6 +16,27 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from coder import (
+    KNOWN,
+    OPERATING_MODES,
+    PRESETS,
+    Config,
+    Exit,
+    ModelError,
+    Options,
+    Parser,
+    Settings,
+    UsageError,
+    html_file,
+    options_from,
+    parser_for,
+    positive,
+    price_of,
+    provider_of,
+    read_settings,
+    show,
+    with_model_named,
+)
 from coder.addons.batch.attempt import LocalEngine
 from coder.addons.batch.batch_page import write_page
 from coder.addons.batch.cluster import RayEngine
@@ -28,23 +49,15 @@ from coder.addons.batch.task import Settings as Shared
 from coder.addons.batch.task_file import BatchError, TaskFile, read_matrix
 from coder.addons.batch.workspace_of_task import files_of
 from coder.base.process.own_process import STOP_OR_INTERRUPT, heard
-from coder.cli.arguments import Parser, positive
-from coder.cli.common import options_from, parser_for
-from coder.config.providers import KNOWN
-from coder.config.schema import OPERATING_MODES, PRESETS, Config, price_of
-from coder.engine.setup import Options, Settings, provider_of, read_settings, with_model_named
-from coder.models.model import ModelError
 from coder.texts import CoderError
-from coder.ui.browser.export_file import html_file
-from coder.ui.streams import Exit, UsageError, show
 
 if TYPE_CHECKING:
+    from coder import Provider
     from coder.addons.batch.driver import BatchEngine, Plan
     from coder.addons.batch.limits import Limits
     from coder.addons.batch.results import OutputDirectory, Progress
     from coder.addons.batch.task import Secrets
     from coder.addons.batch.task_file import TaskFile
-    from coder.config.providers import Provider
 
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _TASK_SECONDS = 3600.0

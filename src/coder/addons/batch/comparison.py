@@ -8,13 +8,10 @@ from pathlib import Path
 
 import msgspec
 
+from coder import Exit, Parser, UsageError, flat, parser_for, settings_from, show, show_json
 from coder.addons.batch.results import Row, final_rows
 from coder.addons.batch.task_file import BatchError
-from coder.cli.arguments import Parser
-from coder.cli.common import parser_for, settings_from
 from coder.texts import Catalog
-from coder.ui.streams import Exit, UsageError, show, show_json
-from coder.ui.terminal.render.escapes import flat
 
 _BISECTIONS = 60
 _NEGLIGIBLE = 1e-17

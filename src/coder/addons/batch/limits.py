@@ -15,10 +15,8 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 import msgspec
 from msgspec.structs import replace
 
+from coder import ChatModel, Chunk, Completed, ModelError, ModelRequest, Price, Provider, closing, price_of
 from coder.addons.batch.channel import Answered, Ask, Failed, Permit, TaskChannel, Throttled
-from coder.config.providers import Provider
-from coder.config.schema import Price, price_of
-from coder.models.model import ChatModel, Chunk, Completed, ModelError, ModelRequest, closing
 from coder.protocol.messages import Usage
 from coder.texts import Text
 

@@ -15,6 +15,33 @@ from shlex import quote
 
 import msgspec
 
+from coder import (
+    OPERATING_MODES,
+    ConfigError,
+    Engine,
+    HistoryError,
+    LineAccess,
+    ModelError,
+    OperatingMode,
+    Options,
+    Provider,
+    Redactor,
+    Sandbox,
+    SandboxLevel,
+    built_in,
+    child_environment,
+    close_home,
+    close_places,
+    encode,
+    open_agent,
+    open_door,
+    own_keys,
+    probe,
+    provider_of,
+    read_settings,
+    with_model_named,
+)
+from coder import Settings as Read
 from coder.addons.batch.channel import Done, Grew, Start, TaskChannel
 from coder.addons.batch.fork_server import PASSED_ON
 from coder.addons.batch.limits import Gate
@@ -27,25 +54,11 @@ from coder.base.process.git import git_line
 from coder.base.process.programs import Runs, distrust
 from coder.base.process.run import Outcome as Ran
 from coder.base.process.run import run_process
-from coder.config import ConfigError
-from coder.config.providers import Provider, child_environment, own_keys
-from coder.config.schema import OPERATING_MODES, OperatingMode
-from coder.engine.engine import Engine
-from coder.engine.setup import Options, open_agent, provider_of, read_settings, with_model_named
-from coder.engine.setup import Settings as Read
-from coder.history.sinks import HistoryError, encode
-from coder.models.model import ModelError
-from coder.policy.network.door import open_door
-from coder.policy.sandbox.backends import Sandbox, SandboxLevel, probe
-from coder.policy.sandbox.places import LineAccess, close_places
-from coder.policy.secrets.redact import Redactor
-from coder.policy.secrets.secret_places import close_home
 from coder.protocol.entries import Assistant, Observation, Usage
 from coder.protocol.events import AnyEvent, ApprovalRequested, Failed, InputDone, Recorded, TurnEnded
 from coder.protocol.history import HistoryEvent
 from coder.protocol.ops import ApprovalReply, UserInput
 from coder.texts import CoderError
-from coder.tools.registry import built_in
 
 _KEEP = 16_384  # bytes of what `setup` and `check` print
 _PATCH_EVERY = 5.0  # seconds between two patches of a task that goes on

@@ -7,13 +7,10 @@ import shutil
 import sys
 from pathlib import Path
 
+from coder import clip, clip_left, columns, flat, plain, redirect_stdout_to_devnull, show, text_width
 from coder.addons.batch.results import Progress, Row, Status
 from coder.base.text import shortened
-from coder.cli.common import columns
 from coder.texts import Catalog
-from coder.ui.streams import redirect_stdout_to_devnull, show
-from coder.ui.terminal.render.escapes import flat
-from coder.ui.terminal.render.width import clip, clip_left, plain, text_width
 
 _MOST_ROWS = 12
 _BETWEEN = " · "

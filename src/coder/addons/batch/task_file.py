@@ -22,7 +22,7 @@ from zlib import crc32
 
 import msgspec
 
-from coder.config.schema import OPERATING_MODES
+from coder import OPERATING_MODES
 from coder.texts import CoderError, Text
 
 _ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@=,+-]{0,149}")

@@ -18,11 +18,10 @@ from typing import Any
 
 import msgspec
 
+from coder import HOME_DIRECTORIES, places
 from coder.addons.batch.mirror import NO_COMMIT, CheckoutError, Killed
 from coder.addons.batch.task_file import BatchError
 from coder.base.process.run import Outcome as Ran
-from coder.extend.modes.discover import places
-from coder.extend.skills import HOME_DIRECTORIES
 
 _CONFIG = """\
 [core]

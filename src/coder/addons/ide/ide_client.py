@@ -13,11 +13,16 @@ from pathlib import Path
 from coder.addons.ide.discovery import Companion, find_companions
 from coder.addons.ide.ide_context import IdeContext
 from coder.addons.ide.transport import CompanionTransport, IdeFault, Message
-from coder.texts import Text
+from coder.texts import AnyText, Text
 
 # Back-off in seconds between attempts; an editor started later is found within the last.
 PAUSES = (0.5, 1.0, 2.0, 5.0, 15.0)
 _FIRST_UPDATE_SECONDS = 0.4  # seconds that the first message waits for the editor's first update
+
+
+def companion(root: Path, environ: Mapping[str, str]) -> IdeClient:
+    """A connection that is not started yet."""
+    return IdeClient(IdeContext(root), root, environ)
 
 
 class IdeClient:
@@ -40,6 +45,19 @@ class IdeClient:
         self.connected = False
         self.name = ""  # the editor's, while connected
         self.fault: Text | None = None  # why the last attempt failed, for `/status`
+
+    def tell_all_again(self) -> None:
+        self.context.tell_all_again()
+
+    def next_note(self) -> str:
+        return self.context.next_note()
+
+    def status(self) -> AnyText:
+        """The editor's name, or why none is connected."""
+        if self.connected:
+            return self.name
+        none = Text("status.no_ide")
+        return none if self.fault is None else none + " (" + self.fault + ")"
 
     def start(self) -> None:
         """Needs a running loop. Returns at once."""

@@ -1,28 +1,15 @@
-"""The person's editor: `/ide`, and its row in `/status`."""
+"""`/ide`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coder.engine.agent import Agent
-from coder.engine.commands.mode_commands import Reply
+from coder import Agent, Reply
+from coder.addons.ide.ide_client import IdeClient, companion
 from coder.texts import AnyText, JoinedText, Text
 
 if TYPE_CHECKING:
     from coder.addons.ide.ide_context import OpenFile
-
-
-def ide_rows(agent: Agent) -> list[tuple[str, AnyText]]:
-    """A row for `/status`; none where no editor is to be listened to."""
-    return [("ide", _connection(agent))] if agent.ide is not None else []
-
-
-def _connection(agent: Agent) -> AnyText:
-    ide = agent.ide
-    if ide is not None and ide.connected:
-        return ide.name
-    none = Text("status.no_ide")
-    return none if ide is None or ide.fault is None else none + " (" + ide.fault + ")"
 
 
 async def ide_command(agent: Agent, args: str) -> Reply:
@@ -33,16 +20,13 @@ async def ide_command(agent: Agent, args: str) -> Reply:
         ide, agent.ide = agent.ide, None
         await ide.close()
     if args == "on" and agent.ide is None:
-        from coder.addons.ide.ide_client import IdeClient
-        from coder.addons.ide.ide_context import IdeContext
-
-        agent.ide = IdeClient(IdeContext(agent.root), agent.root, agent.place.environment)
+        agent.ide = companion(agent.root, agent.place.environment)
         agent.ide.start()
         await agent.ide.settle()
-    if agent.ide is None:
+    if not isinstance(agent.ide, IdeClient):
         return Reply(Text("context.ide.off", file=agent.place.home / "config.json"))
     if not agent.ide.connected:
-        return Reply(Text("context.ide.none", state=_connection(agent)))
+        return Reply(Text("context.ide.none", state=agent.ide.status()))
     files = [_line(file) for file in agent.ide.context.files]
     return Reply(JoinedText([Text("context.ide.connected", name=agent.ide.name, n=len(files)), *files]))
 

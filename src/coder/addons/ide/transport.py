@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
-from coder import __version__
+from coder import __version__, encode_message, messages
 from coder.base.http.client import HttpClient, Response
 from coder.base.http.errors import HttpError
 from coder.base.http.sse import LineTooLong
 from coder.base.process.own_process import is_own_socket
 from coder.base.rpc import METHOD_NOT_FOUND, error, notification, request, result
-from coder.extend.mcp.http_transport import messages
-from coder.extend.mcp.jsonrpc import encode
 from coder.texts import CoderError
 
 PROTOCOL = "2025-06-18"
@@ -115,7 +113,7 @@ class CompanionTransport:
             "Accept": "application/json, text/event-stream",
         }
         try:
-            response = await self._http.request("POST", self._url, headers, encode(message))
+            response = await self._http.request("POST", self._url, headers, encode_message(message))
         except HttpError as fault:
             raise IdeFault("context.ide.unreachable", why=fault.phrase) from fault
         if response.status >= 300:

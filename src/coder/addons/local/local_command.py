@@ -7,14 +7,26 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+import msgspec
+
+from coder import (
+    LOCAL_MODEL,
+    LOCAL_NAME,
+    Exit,
+    Options,
+    PlainRenderer,
+    Settings,
+    ask_at_start,
+    gguf_of,
+    install_line,
+    is_fetched,
+    parser_for,
+    safe,
+    settings_from,
+    show,
+)
 from coder.addons.local.fetch_model import QWEN, NotFetched, Weights, fetch
-from coder.cli.common import parser_for, settings_from
-from coder.config.distribution import install_line
-from coder.config.models import gguf_of, is_fetched
 from coder.texts import Catalog
-from coder.ui.streams import Exit, show
-from coder.ui.terminal.ask.question import ask_at_start
-from coder.ui.terminal.render.escapes import safe
 
 _MB = 1_000_000
 
@@ -92,3 +104,22 @@ def run(arguments: list[str]) -> int:
             return Exit.FAILED
     show(say("local.there", file=gguf_of("local", home)))
     return Exit.ANSWERED if served else Exit.FAILED
+
+
+def offer(options: Options, settings: Settings, renderer: PlainRenderer) -> Options | None:
+    """The options with the local model, which is fetched if the person wants it."""
+    if find_spec("xllamacpp") is None:
+        return None
+    renderer.line("")
+    say = settings.texts.say
+    fetched = is_fetched(settings.home)
+    if fetched:
+        wanted = ask_at_start(say("first.local", name=LOCAL_NAME), settings.texts)
+    else:
+        renderer.paragraph(about(QWEN, settings.texts))
+        wanted = ask_at_start(say("first.local_fetch"), settings.texts)
+        fetched = bool(wanted) and fetch_shown(QWEN, settings.home, settings.texts)
+    if not (wanted and fetched):
+        return None
+    renderer.paragraph(say("first.local_chosen"))
+    return msgspec.structs.replace(options, model=LOCAL_MODEL)

@@ -10,11 +10,9 @@ from pathlib import Path
 
 import msgspec
 
+from coder import LOCAL_MODEL, LOCAL_PREFIX, LOCAL_WINDOW, ModelError, Progress, install_line
 from coder.base.process.child import STDOUT, Child
 from coder.base.process.programs import Runs, own_environment
-from coder.config.distribution import install_line
-from coder.config.models import FETCHED, PREFIX, WINDOW
-from coder.models.model import ModelError, Progress
 from coder.texts import Text
 
 _SERVE = Path(__file__).with_name("serve.py")
@@ -83,7 +81,7 @@ class LocalServer:
         given = {
             "gguf": str(self.gguf),
             "key": self.key,
-            "window": WINDOW,
+            "window": LOCAL_WINDOW,
             "threads": threads(),
             "parent": os.getpid(),
         }
@@ -137,7 +135,7 @@ def check_file(model: str, gguf: Path) -> None:
         with gguf.open("rb") as file:
             magic = file.read(4)
     except FileNotFoundError:
-        key = "fault.local_unfetched" if model in (FETCHED, PREFIX) else "fault.local_no_file"
+        key = "fault.local_unfetched" if model in (LOCAL_MODEL, LOCAL_PREFIX) else "fault.local_no_file"
         raise ModelError(Text(key, file=str(gguf)), kind="unreachable") from None
     except OSError as error:
         raise ModelError(

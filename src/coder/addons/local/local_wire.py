@@ -6,11 +6,17 @@ from collections.abc import AsyncGenerator
 from importlib.util import find_spec
 from pathlib import Path
 
+from coder import (
+    LOCAL_MODEL,
+    ChatCompletions,
+    Chunk,
+    ModelError,
+    ModelRequest,
+    closing,
+    gguf_of,
+    install_line,
+)
 from coder.addons.local.local_server import LocalServer, check_file
-from coder.config.distribution import install_line
-from coder.config.models import FETCHED, gguf_of
-from coder.models.model import Chunk, ModelError, ModelRequest, closing
-from coder.models.wires.chat_completions import ChatCompletions
 from coder.texts import Text
 
 _SILENCE_MS = 600_000  # a long prompt is slow on a processor
@@ -39,10 +45,10 @@ class Local:
 
     async def list_models(self) -> list[str]:
         """Raises `ModelError` where the fetched model could not be served."""
-        check_file(FETCHED, gguf_of(FETCHED, self._home))
+        check_file(LOCAL_MODEL, gguf_of(LOCAL_MODEL, self._home))
         if find_spec("xllamacpp") is None:
             raise ModelError(Text("fault.local_missing", line=install_line("local")), kind="unreachable")
-        return [FETCHED]
+        return [LOCAL_MODEL]
 
     async def close(self) -> None:
         await self._drop_wire()

@@ -18,9 +18,18 @@ from typing import Any, cast
 
 import msgspec
 
-from coder import __version__
-from coder.config.distribution import install_line
-from coder.models.model import CallReady, ChatModel, Chunk, Completed, ModelError, ModelRequest, TextDelta
+from coder import (
+    CallReady,
+    ChatModel,
+    Chunk,
+    Completed,
+    Engine,
+    ModelError,
+    ModelRequest,
+    TextDelta,
+    __version__,
+    install_line,
+)
 from coder.protocol.entries import Action, Observation
 from coder.protocol.events import AnyEvent, Recorded, SessionStarted, ToolCallChanged, TurnEnded, TurnStarted
 from coder.protocol.history import HistoryEvent
@@ -52,6 +61,20 @@ def endpoint_of(environ: Mapping[str, str]) -> str:
         return own
     base = environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "")
     return f"{base.rstrip('/')}/v1/traces" if base else ""
+
+
+def attach(engine: Engine) -> Text | None:
+    """Make spans of a session's events; returns why that is not possible."""
+    environ = engine.view.environment
+    if not endpoint_of(environ):
+        return None
+    found = telemetry_for(environ)
+    if not isinstance(found, Telemetry):
+        return found
+    engine.listen(found.saw)
+    engine.wrap_model(lambda inner: TracedModel(inner, found, engine.view))
+    engine.at_close(found.close)
+    return None
 
 
 def telemetry_for(environ: Mapping[str, str]) -> Telemetry | Text:
@@ -254,14 +277,14 @@ class Telemetry:
 class TracedModel:
     """A model whose requests are spans; `step` tells the current one."""
 
-    def __init__(self, inner: ChatModel, telemetry: Telemetry, agent: Any) -> None:
-        self._inner, self._telemetry, self._agent = inner, telemetry, agent
+    def __init__(self, inner: ChatModel, telemetry: Telemetry, view: Any) -> None:
+        self._inner, self._telemetry, self._view = inner, telemetry, view
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
-        span = self._telemetry.begin_request(request, self._agent.session.log.step)
+        span = self._telemetry.begin_request(request, self._view.step)
         done: Completed | None = None
         kept: list[Chunk] = []
         error: BaseException | None = None

@@ -9,18 +9,35 @@ from typing import Any
 
 import msgspec
 
+from coder import (
+    ChatModel,
+    Config,
+    Dialect,
+    Exit,
+    ModelError,
+    Options,
+    Provider,
+    Settings,
+    ToolSet,
+    UsageError,
+    ask_at_start,
+    columns,
+    complain,
+    model_in,
+    parser_for,
+    positive,
+    price_of,
+    provider_of,
+    read_settings,
+    set_in_user_file,
+    settings_from,
+    show,
+    show_json,
+    with_model_named,
+)
 from coder.addons.tune.tune_run import Named, Outcome, probe_window, run_task
 from coder.addons.tune.tune_tasks import TASKS, Task
-from coder.cli.arguments import positive
-from coder.cli.common import columns, parser_for, settings_from
-from coder.config.providers import Provider
-from coder.config.save import set_in_user_file
-from coder.config.schema import Config, Dialect, ToolSet, price_of
-from coder.engine.setup import Options, Settings, model_in, provider_of, read_settings, with_model_named
-from coder.models.model import ChatModel, ModelError
 from coder.texts import Catalog
-from coder.ui.streams import Exit, UsageError, complain, show, show_json
-from coder.ui.terminal.ask.question import ask_at_start
 
 SMALL_WINDOW = 32_768  # tokens; a window up to this is kept with what suits the model
 

@@ -13,13 +13,7 @@ from typing import Any
 
 import msgspec
 
-from coder.addons.tune.tune_tasks import UNITTEST, Task
-from coder.base.http.client import HttpClient
-from coder.base.http.errors import HttpError
-from coder.cli.common import throwaway_environment
-from coder.config.schema import ToolSet
-from coder.engine.sdk import create_agent_session
-from coder.models.model import (
+from coder import (
     CallReady,
     ChatModel,
     Chunk,
@@ -27,8 +21,14 @@ from coder.models.model import (
     ModelError,
     ModelRequest,
     TextDelta,
+    ToolSet,
     closing,
+    create_agent_session,
+    throwaway_environment,
 )
+from coder.addons.tune.tune_tasks import UNITTEST, Task
+from coder.base.http.client import HttpClient
+from coder.base.http.errors import HttpError
 from coder.protocol.messages import Usage, tool_call
 from coder.texts import Catalog
 
@@ -104,8 +104,7 @@ def laid_out(task: Task) -> Iterator[Path]:
             path.write_text(text, encoding="utf-8")
         yield directory
     finally:
-        from coder.policy.sandbox.caches import remove_tree
-        from coder.policy.workspace import scratch_of
+        from coder import remove_tree, scratch_of
 
         remove_tree(Path(scratch_of(directory)))
         remove_tree(top)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import msgspec
 
 from coder import config, engine
-from coder.addons.ide.ide_command import ide_rows
 from coder.config.models import known_window
 from coder.config.schema import EFFORTS
 from coder.config.trust import TrustStore
@@ -201,7 +200,7 @@ async def status_command(agent: Agent, args: str) -> Reply:
             if session.checks.last_evidence is not None
             else []
         ),
-        *ide_rows(agent),
+        *([("ide", agent.ide.status())] if agent.ide is not None else []),
         *mcp_rows(agent),
         ("folder", str(agent.root)),
         ("trust", await _trust(agent)),

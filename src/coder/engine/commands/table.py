@@ -6,11 +6,12 @@ A command answers with text; front ends only show it.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 import msgspec
 
 from coder import engine
-from coder.addons.ide.ide_command import ide_command
+from coder.base.addons import addons, function
 from coder.config.schema import OPERATING_MODES, key_names
 from coder.engine.agent import Agent
 from coder.engine.commands.extensions import (
@@ -242,6 +243,11 @@ async def _exit(agent: Agent, args: str) -> Reply:
     return Reply("", data={"exit": True})
 
 
+async def _of_addon(path: str, agent: Agent, args: str) -> Reply:
+    reply: Reply = await function(path)(agent, args)
+    return reply
+
+
 COMMANDS = {
     command.name: command
     for command in (
@@ -255,7 +261,6 @@ COMMANDS = {
         Command("tools", "", _tools),
         Command("mcp", "[restart NAME]", mcp_command),
         Command("hooks", "", hooks_command),
-        Command("ide", "[on|off]", ide_command),
         Command("ps", "", ps_command),
         Command("stop", "[ID]", stop_command),
         Command("skills", "", _skills),
@@ -281,5 +286,10 @@ COMMANDS = {
         Command("fork", "", _fork),
         Command("exit", "", _exit),
         Command("quit", "", _exit),
+        *(
+            Command(name, command.arguments, partial(_of_addon, command.run))
+            for addon in addons()
+            for name, command in addon.slash_commands.items()
+        ),
     )
 }

@@ -300,7 +300,7 @@ class HttpTransport:
         try:
             every = {**self._headers, **wanted} if opening else self._all_headers(wanted)
             response = await self._http.request(
-                "POST", self._target, every, jsonrpc.encode(message), resend=harmless
+                "POST", self._target, every, jsonrpc.encode_message(message), resend=harmless
             )
         except HttpError as fault:
             raise self._unreachable(fault) from None

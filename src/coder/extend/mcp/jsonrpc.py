@@ -93,7 +93,7 @@ def _decode_leniently(data: bytes) -> Any:
         return None
 
 
-def encode(message: Json) -> bytes:
+def encode_message(message: Json) -> bytes:
     """One line without its end; JSON has no raw line breaks."""
     try:
         return msgspec.json.encode(message)

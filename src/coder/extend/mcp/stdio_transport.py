@@ -84,7 +84,7 @@ class StdioTransport:
 
         with self._waiting.asking(method, params, on_progress, cancelled) as (message, answer):
             written = asyncio.Event()
-            line = Line(jsonrpc.encode(message), written.set)
+            line = Line(jsonrpc.encode_message(message), written.set)
             self._outbox.enqueue(line)
             await written.wait()
             return jsonrpc.result_of(self._name, await answer)
@@ -129,7 +129,7 @@ class StdioTransport:
     # what it does
 
     def _post(self, message: Json) -> None:
-        self._outbox.post(jsonrpc.encode(message), _UNASKED)
+        self._outbox.post(jsonrpc.encode_message(message), _UNASKED)
 
     def _printed(self, stream: int, data: bytes) -> None:
         if stream != STDOUT:

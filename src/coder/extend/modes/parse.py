@@ -10,7 +10,7 @@ import msgspec
 
 from coder.base.frontmatter import HeadFault, Node, read_header, split
 from coder.base.text import shown
-from coder.config.models import PREFIX
+from coder.config.models import LOCAL_PREFIX
 from coder.extend.modes.template import PROMPT_PLACE, ModeFault, fault_of_head, first_wrong_place
 from coder.extend.modes.values import FALSE, TRUE, problem_with
 from coder.extend.patterns import compiled, is_quick
@@ -88,7 +88,7 @@ def _mode(found: Found, scope: ModeScope, content: str) -> Mode:
     if "allowed_tools" in fields.nodes:
         warnings.append(Text("modes.warn_allowed_tools"))
     model = fields.line("model") or None
-    if scope.kind == "project" and model is not None and model.startswith(PREFIX):
+    if scope.kind == "project" and model is not None and model.startswith(LOCAL_PREFIX):
         model = None  # a file of the project's would be loaded outside the sandbox
         warnings.append(Text("modes.warn_local_model"))
     _check_places(found.mode_id, body, body_line, variables)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 TEXTS: dict[str, str] = {
+    "config.no_local": "Serving models on this machine is an add-on that is not installed.",
     "cli.about": "A coding agent for the terminal.",
     "cli.about.acp": "Speak the Agent Client Protocol on stdio, for editors.",
     "cli.about.apply": "Put a task's patch into this checkout, with approval and undo.",
-    "cli.about.batch": "Run many tasks, each in a clone of its own.",
     "cli.about.cache": "Show or remove the caches that package managers fill in the sandbox.",
-    "cli.about.compare": "Say what changed between two batches of the same tasks.",
     "cli.about.demo": "A tour with no network and no key.",
     "cli.about.doctor": "Say what works here: provider, key, tokenizer, sandbox, tools.",
     "cli.about.explain": "Say what the policy would do with a shell line, and why.",
@@ -28,7 +27,6 @@ TEXTS: dict[str, str] = {
     "cli.late_op": "Line {line} came after `close` and was not taken.",
     "cli.no_approval": "Line {line} answers no question that waits: there is no approval {id}.",
     "cli.long_op": "Line {line} is longer than {most} MiB and was not taken.",
-    "cli.about.tune": "Try a model with small real tasks, say what suits it, and keep that.",
     "cli.about.view": "See all that was recorded, in a browser; on 127.0.0.1 alone, with a token.",
     "cli.models.blind": "no",
     "cli.models.dialect": "dialect",
@@ -121,15 +119,10 @@ TEXTS: dict[str, str] = {
         "  coder serve-mcp              coder as an MCP server for other agents\n"
         "  coder modes                  custom modes and saved prompts\n"
         "  coder models                 the providers that are set up and their models\n"
-        "  coder local                  fetch a small model that runs on this machine\n"
         "  coder schema                 the JSON Schema of ops and events\n"
         "  coder trust                  let this folder's own settings take effect\n"
-        "  coder batch FILE --out DIR   many tasks at once, each in a clone of its own\n"
-        "  coder apply DIR/ID           a task's patch into this checkout, on approval\n"
-        "  coder compare DIR DIR2       what changed between two batches\n"
         "  coder cache [clear]          the sandbox's caches of package managers\n"
-        "  coder tune --model NAME      try a model on small tasks, keep what suits it\n"
-        "\n"
+        "{addons}\n"
         "exit status: 0 answered, 1 the turn failed, 2 wrong usage or configuration,\n"
         "             3 step limit, 4 prompt-token limit, 5 answered but the check fails,\n"
         "             130 cancelled"
@@ -207,21 +200,6 @@ TEXTS: dict[str, str] = {
     "cli.help.tune_seconds": "how long a task may take",
     "cli.help.tune_task": "only this task (repeatable)",
     "cli.help.tune_yes": "keep what suits it without asking",
-    "cli.tune.begin": "{model}: {n} tasks, {ways} ways each, in throw-away folders.",
-    "cli.tune.done": "done",
-    "cli.tune.failed": "not done",
-    "cli.tune.head.cost": "cost",
-    "cli.tune.head.done": "done",
-    "cli.tune.head.seconds": "seconds",
-    "cli.tune.head.steps": "steps",
-    "cli.tune.head.tokens": "tokens",
-    "cli.tune.head.way": "way",
-    "cli.tune.keep": "Keep that for this model? [y/N] ",
-    "cli.tune.kept": "Kept in {file}.",
-    "cli.tune.late": "not finished in {seconds} s",
-    "cli.tune.no_task": "There is no task {name}; there are {names}.",
-    "cli.tune.nothing": "{model} finished none of the tasks in any way.",
-    "cli.tune.suits": "What suits {model}: {way}.",
     "cli.export_one": "Name the file to write: --html FILE or --md FILE.",
     "cli.near_miss": "There is no subcommand {word}; did you mean {near}? To ask it: coder --once {word}",
     "cli.no_folder": "--cwd {directory} is not a folder.",
@@ -272,7 +250,6 @@ TEXTS: dict[str, str] = {
     "cli.wrong.unknown": "There is no option {name}",
     "cli.wrong.unknown_near": "There is no option {name} (did you mean {near}?)",
     "cli.wrong.value": "{name} cannot be {value}",
-    "cli.about.local": "Fetch a small model once; `--model local` then needs no key and no server.",
     "cli.help.live": "with a real model on this machine instead of a script (`coder local` fetches it)",
     "cli.help.local_yes": "fetch without asking",
     "config.allowlist_not_saved": "What is always allowed could not be saved to {file}: {why}.",

@@ -370,8 +370,6 @@ TEXTS: dict[str, str] = {
     "view.retry.one": "failed once",
     "view.hidden.one": "… 1 line not shown …",
     # engine: long conversations
-    "status.label.ide": "editor",
-    "status.no_ide": "not connected",
     "compact.empty": "the model wrote nothing",
     "compact.unchanged": (
         "No summary could be made ({reason}): the conversation is as it was. /compact tries again."
@@ -483,9 +481,6 @@ TEXTS: dict[str, str] = {
         "larger one."
     ),
     "demo.unfetched": "There is no model here yet: `{coder} local` fetches one ({size} MB, once).",
-    "first.local": "{name} is here and needs no key and no server. Use it? [y/N] ",
-    "first.local_chosen": "For this session. To keep it: export CODER_MODEL=local",
-    "first.local_fetch": "Fetch it and use it? It needs no key and no server. [y/N] ",
     # engine: rewind, rename
     "rename.done": "This session is now called: {title}",
     "rename.usage": "Usage: /rename NAME",

@@ -53,22 +53,6 @@ TEXTS: dict[str, str] = {
     "context.file.link": "{path} is a link that leads out of the project and is not read.",
     "context.file.unreadable": "{path} cannot be read: {why}.",
     # the line to the editor
-    "context.ide.connected": "{name} is connected. The model is told what is open there ({n}):",
-    "context.ide.cursor": "{path}, line {line}",
-    "context.ide.none": (
-        "Editor: {state}. One that runs a companion extension (such as Gemini C"
-        "LI Companion) and has this folder open is found within 15 seconds."
-    ),
-    "context.ide.off": (
-        "No editor is listened to. `/ide on` does so from now on, `ide.enabled` in {file} always."
-    ),
-    "context.ide.selected": ", {n} characters selected",
-    "context.ide.usage": "/ide shows the editor; /ide on and /ide off say whether one is listened to.",
-    "context.ide.no_answer": "the editor gave no answer to {method}",
-    "context.ide.not_yours": "no program of yours listens on port {port}",
-    "context.ide.says": "the editor says: {why}",
-    "context.ide.status": "the companion answers {status}",
-    "context.ide.unreachable": "the companion cannot be reached: {why}",
     # /context
     "context.part.assistant": "answers",
     "context.part.environment": "environment",

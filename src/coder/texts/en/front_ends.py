@@ -162,12 +162,6 @@ TEXTS: dict[str, str] = {
     "servers.restarted": "{name} was started again.",
     "servers.no_server": "There is no MCP server {name}; there are: {names}.",
     "servers.usage": "Usage: /mcp [restart NAME]",
-    "servers.otel_failed": "OpenTelemetry could not be set up, so nothing is sent: {why}",
-    "servers.otel_missing": ("OTEL_EXPORTER_OTLP_ENDPOINT is set, but nothing is sent: spans need {line}"),
-    "servers.otel_protocol": (
-        "OTEL_EXPORTER_OTLP_PROTOCOL is {protocol}, but spans are sent by http/protobuf alone; nothing is "
-        "sent."
-    ),
     "acp.auth": "Set up a provider",
     "acp.call.allow": "Allow once",
     "acp.call.always": "Always allow in this project",
@@ -209,7 +203,6 @@ TEXTS: dict[str, str] = {
     "help.fork": "not there: sessions are linear (/rewind goes back)",
     "help.help": "this list",
     "help.hooks": "the hooks that are configured, and how each last ended",
-    "help.ide": "the editor that is connected, and what the model is told of it",
     "help.keys": (
         "Type what you want in your own words; Enter sends it. {newline} or a trailing \\ makes a new line.\n"
         "Ctrl+D on an empty line leaves, on text it sends. Esc or Ctrl+C stops a turn.\n"

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 TEXTS: dict[str, str] = {
+    "config.no_local": "在本机提供模型的附加组件未安装。",
     "cli.about": "终端里的编程代理。",
     "cli.about.acp": "通过标准输入输出使用 Agent Client Protocol，供编辑器调用。",
     "cli.about.apply": "把某个任务的补丁放进此检出，经批准且可撤销。",
-    "cli.about.batch": "运行许多任务，每个都在自己的克隆里。",
     "cli.about.cache": "显示或删除沙箱中包管理器的缓存。",
-    "cli.about.compare": "说明任务相同的两个批处理之间有何变化。",
     "cli.about.demo": "无需网络和密钥的导览。",
     "cli.about.doctor": "说明这里哪些可用：模型服务、密钥、分词器、沙箱、工具。",
     "cli.about.explain": "说明策略会如何处理一行 shell 命令，以及为何。",
@@ -28,7 +27,6 @@ TEXTS: dict[str, str] = {
     "cli.late_op": "第 {line} 行在 `close` 之后，未被接受。",
     "cli.no_approval": "第 {line} 行没有回答任何等待中的问题：不存在审批 {id}。",
     "cli.long_op": "第 {line} 行超过 {most} MiB，未被接受。",
-    "cli.about.tune": "用真实的小任务试一个模型，说明怎样用它最合适，并保存下来。",
     "cli.about.view": "在浏览器中查看全部记录；只监听 127.0.0.1，并需要令牌。",
     "cli.models.blind": "否",
     "cli.models.dialect": "调用格式",
@@ -115,15 +113,10 @@ TEXTS: dict[str, str] = {
         "  coder serve-mcp              作为 MCP 服务器供其他代理使用\n"
         "  coder modes                  自定义模式和保存的提示词\n"
         "  coder models                 已设置的提供方及其模型\n"
-        "  coder local                  下载一个在本机运行的小模型\n"
         "  coder schema                 操作和事件的 JSON Schema\n"
         "  coder trust                  让此文件夹自带的设置生效\n"
-        "  coder batch FILE --out DIR   同时运行许多任务，每个都在自己的克隆里\n"
-        "  coder apply DIR/ID           把任务的补丁放进此检出，经批准且可撤销\n"
-        "  coder compare DIR DIR2       两个批处理之间有何变化\n"
         "  coder cache [clear]          沙箱中包管理器的缓存\n"
-        "  coder tune --model NAME      用真实的小任务试一个模型，保存最合适的用法\n"
-        "\n"
+        "{addons}\n"
         "退出状态：0 已回答，1 本回合失败，2 用法或配置有误，\n"
         "          3 达到步数上限，4 达到提示 token 上限，5 已回答但检查未通过，\n"
         "          130 已取消"
@@ -197,21 +190,6 @@ TEXTS: dict[str, str] = {
     "cli.help.tune_seconds": "每个任务最多多少秒",
     "cli.help.tune_task": "只试这个任务（可重复）",
     "cli.help.tune_yes": "不询问，直接保存最合适的方式",
-    "cli.tune.begin": "{model}：{n} 个任务，各试 {ways} 种方式，都在临时文件夹中。",
-    "cli.tune.done": "完成",
-    "cli.tune.failed": "未完成",
-    "cli.tune.head.cost": "费用",
-    "cli.tune.head.done": "完成",
-    "cli.tune.head.seconds": "秒",
-    "cli.tune.head.steps": "步数",
-    "cli.tune.head.tokens": "token",
-    "cli.tune.head.way": "方式",
-    "cli.tune.keep": "为这个模型保存吗？[y/N] ",
-    "cli.tune.kept": "已保存到 {file}。",
-    "cli.tune.late": "{seconds} 秒内没有完成",
-    "cli.tune.no_task": "没有任务 {name}；有 {names}。",
-    "cli.tune.nothing": "无论用哪种方式，{model} 一个任务也没有完成。",
-    "cli.tune.suits": "最适合 {model} 的方式：{way}。",
     "cli.export_one": "请指明要写入的文件：--html FILE 或 --md FILE。",
     "cli.near_miss": "没有子命令 {word}；是想用 {near} 吗？若要提问：coder --once {word}",
     "cli.no_folder": "--cwd {directory} 不是文件夹。",
@@ -255,7 +233,6 @@ TEXTS: dict[str, str] = {
     "cli.wrong.unknown": "没有选项 {name}",
     "cli.wrong.unknown_near": "没有选项 {name}（是想用 {near} 吗？）",
     "cli.wrong.value": "{name} 不能是 {value}",
-    "cli.about.local": "下载一个小模型（仅一次）；之后 `--model local` 不需要密钥和服务器。",
     "cli.help.live": "用本机的真实模型代替脚本（由 `coder local` 下载）",
     "cli.help.local_yes": "不询问，直接下载",
     "config.allowlist_not_saved": "无法把总是允许的内容保存到 {file}：{why}。",

@@ -309,8 +309,6 @@ TEXTS: dict[str, str] = {
     "command.waits": "回合运行时不回答 {name}：请作为普通输入发送，它会等到回合结束。",
     "command.no_arguments": "/{name} 不带参数；未执行任何操作。",
     # engine: long conversations
-    "status.label.ide": "编辑器",
-    "status.no_ide": "未连接",
     "compact.empty": "模型没有写出内容",
     "compact.shortened": "未能生成摘要（{reason}）：较早的输出已缩短，其余保持原样。/compact 可再试。",
     "compact.unchanged": "未能生成摘要（{reason}）：对话保持原样。/compact 可再试。",
@@ -403,9 +401,6 @@ TEXTS: dict[str, str] = {
     "demo.mended": "模型已修好，并经验证：`{command}` 现在通过。",
     "demo.not_mended": "没有修好：`{command}` 未通过。这是个小模型；可以再运行一次导览，或换用更大的模型。",
     "demo.unfetched": "这里还没有模型：`{coder} local` 会下载一个（{size} MB，仅一次）。",
-    "first.local": "{name} 已在本机，不需要密钥和服务器。使用它吗？[y/N] ",
-    "first.local_chosen": "仅本次会话有效。要保留：export CODER_MODEL=local",
-    "first.local_fetch": "下载并使用它吗？不需要密钥和服务器。[y/N] ",
     # engine: rewind, rename
     "rename.done": "本会话已命名为：{title}",
     "rename.usage": "用法：/rename 名称",

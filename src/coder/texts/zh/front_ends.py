@@ -151,11 +151,6 @@ TEXTS: dict[str, str] = {
     "servers.restarted": "{name} 已重新启动。",
     "servers.no_server": "没有名为 {name} 的 MCP 服务器；现有：{names}。",
     "servers.usage": "用法：/mcp [restart 名称]",
-    "servers.otel_failed": "无法设置 OpenTelemetry，因此不会发送任何内容：{why}",
-    "servers.otel_missing": ("已设置 OTEL_EXPORTER_OTLP_ENDPOINT，但不会发送任何内容：发送 span 需要 {line}"),
-    "servers.otel_protocol": (
-        "OTEL_EXPORTER_OTLP_PROTOCOL 为 {protocol}，但 span 只能通过 http/protobuf 发送；不会发送任何内容。"
-    ),
     "acp.auth": "设置模型服务",
     "acp.call.allow": "允许一次",
     "acp.call.always": "在此项目中始终允许",
@@ -195,7 +190,6 @@ TEXTS: dict[str, str] = {
     "help.fork": "不支持：会话是线性的（/rewind 可退回）",
     "help.help": "本列表",
     "help.hooks": "已配置的钩子及其上次运行结果",
-    "help.ide": "已连接的编辑器，以及告知模型的内容",
     "help.keys": (
         "用自己的话写下要做的事，Enter 发送；{newline} 或行尾 \\ 换行；空行按 Ctrl+D 退出，有文字时发送。\n"
         "Esc 或 Ctrl+C 中断本回合。!命令 直接执行你自己的 shell 命令，@路径 把文件放入消息。\n"

@@ -7,14 +7,13 @@ import os
 import shutil
 import socket
 import sys
-from importlib.util import find_spec
 from typing import Any
 
 import msgspec
 
+from coder.base.addons import addons, function
 from coder.base.text import shown
 from coder.config import ConfigError
-from coder.config.models import FETCHED, NAME, is_fetched
 from coder.config.providers import KNOWN, LOCAL_EXAMPLE, NoProvider, Provider
 from coder.config.trust import TrustStore, whole_value
 from coder.engine.custom_modes import mode_commands
@@ -165,34 +164,16 @@ def first_run(options: Options, settings: Settings, renderer: PlainRenderer) -> 
             return msgspec.structs.replace(options, base_url=url)
         if wanted is None:
             return None
-    if find_spec("xllamacpp") is not None:
-        renderer.line("")
-        return _own_model(options, settings, renderer)
+    for addon in addons():
+        if addon.first_run:
+            chosen: Options | None = function(addon.first_run)(options, settings, renderer)
+            return chosen
     return None
 
 
 def _show_command(renderer: PlainRenderer, command: str) -> None:
     """A command on a row of its own, to be copied."""
     renderer.line(f"  {renderer.palette.paint('strong', command)}")
-
-
-def _own_model(options: Options, settings: Settings, renderer: PlainRenderer) -> Options | None:
-    """The options with coder's own model, downloaded if the person agrees."""
-    say = settings.texts.say
-    fetched = is_fetched(settings.home)
-    if fetched:
-        wanted = ask_at_start(say("first.local", name=NAME), settings.texts)
-    else:
-        from coder.addons.local.fetch_model import QWEN
-        from coder.addons.local.local_command import about, fetch_shown
-
-        renderer.paragraph(about(QWEN, settings.texts))
-        wanted = ask_at_start(say("first.local_fetch"), settings.texts)
-        fetched = bool(wanted) and fetch_shown(QWEN, settings.home, settings.texts)
-    if not (wanted and fetched):
-        return None
-    renderer.paragraph(say("first.local_chosen"))
-    return msgspec.structs.replace(options, model=FETCHED)
 
 
 def _listens(port: int) -> bool:

@@ -1,9 +1,13 @@
-"""What `coder batch`, `coder apply` and `coder compare` say, in English."""
+"""`coder batch` and `coder compare`, in English."""
 
 from __future__ import annotations
 
 TEXTS: dict[str, str] = {
-    # the task file
+    "batch.usage": (
+        "  coder batch FILE --out DIR   many tasks at once, each in a clone of its own\n"
+        "  coder apply DIR/ID           a task's patch into this checkout, on approval\n"
+        "  coder compare DIR DIR2       what changed between two batches\n"
+    ),
     "batch.unreadable": "{file} cannot be read: {why}.",
     "batch.no_tasks": "{file} holds no task: it has one JSON object a line.",
     "batch.wrong_lines": "{file}: nothing was started.",
@@ -25,7 +29,6 @@ TEXTS: dict[str, str] = {
     "batch.no_folder": "{directory} is not a folder.",
     "batch.twice": "the id {id} is that of line {first} already.",
     "batch.matrix": "--matrix {word}: write NAME=A,B, each name once; names are {names}.",
-    # the output directory
     "batch.out_missing": "Say where the results go: coder batch TASKS.jsonl --out DIR",
     "batch.no_out": "{directory} cannot be used: {why}.",
     "batch.unwritten": "{directory} cannot be written: {why}. What ran was stopped; the same command with "
@@ -55,7 +58,6 @@ TEXTS: dict[str, str] = {
         "Set sandbox.network to false or a list of hosts, or start the nodes with RAY_AUTH_MODE=token."
     ),
     "batch.cluster_gone": "the cluster is gone: {why}",
-    # limits
     "batch.no_price": (
         "--budget and budget_usd need a price for {models}: set budget.prices in your configuration, "
         "in USD per million tokens."
@@ -63,7 +65,6 @@ TEXTS: dict[str, str] = {
     "batch.rate": "--rpm {word}: write a number of requests a minute, or PROVIDER=NUMBER.",
     "batch.rate_of_nobody": "--rpm {name}=…: no task has this provider; there is {names}.",
     "batch.budget_used_up": "the budget of the batch is used up",
-    # while it runs, and afterwards
     "batch.counts": "{done} of {total} done",
     "batch.running": "{n} running",
     "batch.waiting": "{n} waiting for a node",
@@ -95,7 +96,6 @@ TEXTS: dict[str, str] = {
     "batch.apply": "A task's patch: coder apply {directory}/ID",
     "batch.ended": "It has ended.",
     "batch.died": "Its driver is gone: `coder batch TASKS.jsonl --out {directory} --resume` goes on.",
-    # apply and compare
     "batch.no_patch": "There is no patch at {file}: {why}.",
     "batch.empty_patch": "{file} is empty: the task changed nothing.",
     "batch.binary_patch": "{file} changes links or files that are not text, which cannot be shown for "
@@ -117,7 +117,6 @@ TEXTS: dict[str, str] = {
     "batch.compare.first.one": "1 is in the first alone",
     "batch.compare.second": "{n} are in the second alone",
     "batch.compare.second.one": "1 is in the second alone",
-    # help
     "batch.help.tasks": "one task a line, as JSON; or `status`",
     "batch.help.status": "with `status`: the folder of a batch",
     "batch.help.out": "where results go",
@@ -136,4 +135,6 @@ TEXTS: dict[str, str] = {
     "batch.help.result": "a task's folder in the results of a batch",
     "batch.help.first": "the results of a batch",
     "batch.help.second": "those of another with the same tasks",
+    "cli.about.batch": "Run many tasks, each in a clone of its own.",
+    "cli.about.compare": "Say what changed between two batches of the same tasks.",
 }

