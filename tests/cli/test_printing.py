@@ -23,7 +23,6 @@ ALLOWED = {
     ("local_command", "print"): "the bar of a download, whose rows are escaped before",
     ("table", "sys.stdout.write"): "draws its table over; its rows are escaped before",
     ("search", "sys.stderr.write"): "a row of our own that replaces itself",
-    ("asking", "sys.stdout.write"): "the prompt of a question, whose text is escaped before",
 }
 
 
