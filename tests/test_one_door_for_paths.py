@@ -66,7 +66,7 @@ MAY: dict[str, tuple[str, ...]] = {
         "cli/demo.py",
         "policy/sandbox/probe.py",
         "policy/workspace.py",
-        "ui/terminal/input/external_editor.py",
+        "ui/terminal/input/actions.py",
     ),
     "lists names alone; what is read is opened by the door": (
         "context/prompt.py",

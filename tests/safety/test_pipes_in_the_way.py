@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from coder.ui.terminal.input.file_index import FileIndex
+from coder.ui.terminal.input.menu import FileIndex
 from kit import ScriptedServer
 from kit.driving import Project, drive
 

@@ -20,8 +20,15 @@ from coder.ui.acp.acp_tools import (
     printed,
     title_of,
 )
-from coder.ui.acp.params import Block, LinkBlock, ResourceBlock, ResourceContents, TextBlock, mcp_servers
-from coder.ui.acp.prompt_blocks import message_of
+from coder.ui.acp.params import (
+    Block,
+    LinkBlock,
+    ResourceBlock,
+    ResourceContents,
+    TextBlock,
+    mcp_servers,
+    message_of,
+)
 from kit.images import png
 
 ROOT = Path("/home/ann/space")

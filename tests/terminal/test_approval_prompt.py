@@ -11,8 +11,7 @@ from editor_kit import NOWHERE
 from coder.protocol.events import ApprovalRequested, ApprovalResolved
 from coder.texts import Catalog
 from coder.ui.terminal.ask import approval_prompt
-from coder.ui.terminal.ask.approval_prompt import ApprovalPrompt
-from coder.ui.terminal.ask.choices import choice_rows, choices
+from coder.ui.terminal.ask.approval_prompt import ApprovalPrompt, choice_rows, choices
 from coder.ui.terminal.ask.question import QuestionQueue
 from coder.ui.terminal.input.editor import Editor
 from coder.ui.terminal.input.input_history import ProjectHistory

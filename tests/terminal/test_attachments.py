@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from coder.base.safe_open import open_file
 from coder.context.attachments import MAX_FILE_BYTES, MAX_FILES, MAX_TOTAL_BYTES, expand, named
 from coder.policy.workspace import DirectoryWorkspace
-from coder.ui.terminal.input.file_index import FileIndex
+from coder.ui.terminal.input.menu import FileIndex
 
 
 @pytest.fixture

@@ -18,9 +18,8 @@ from coder.texts import Catalog, Text
 from coder.ui.terminal.input.editing import cluster_end, cluster_start
 from coder.ui.terminal.render import theme as themes
 from coder.ui.terminal.render.escapes import coloured_lines
-from coder.ui.terminal.render.event_lines import detail_lines, todo_lines
+from coder.ui.terminal.render.event_lines import detail_lines, message_lines, todo_lines
 from coder.ui.terminal.render.markdown import markdown_rows
-from coder.ui.terminal.render.recorded import message_lines
 from coder.ui.terminal.render.streamed_text import StreamedText
 from coder.ui.terminal.render.theme import Theme
 from coder.ui.terminal.render.transcript import Transcript

@@ -11,7 +11,7 @@ import pytest
 from pty_kit import ANSWERS, ENTER, Terminal, sent
 from repl_kit import SIZES
 
-from coder.ui.terminal.input.external_editor import edited_text
+from coder.ui.terminal.input.actions import edited_text
 from kit import ScriptedServer
 from kit.driving import Project
 

@@ -15,11 +15,19 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.formatted_text import fragment_list_to_text
 from prompt_toolkit.layout.controls import SearchBufferControl, UIContent
 
-from coder.ui.terminal.input.editing import Caret, WindowShape, moved_by_rows, row_of, text_rows
+from coder.ui.terminal.input.editing import (
+    Caret,
+    WindowShape,
+    label_spans,
+    moved_by_rows,
+    outside_label,
+    row_of,
+    text_rows,
+    whole_labels,
+)
 from coder.ui.terminal.input.input_history import LONGEST
 from coder.ui.terminal.input.keyboard import InputControl
 from coder.ui.terminal.input.menu import MenuItem, ranked
-from coder.ui.terminal.input.pastes import label_spans, outside_label, whole_labels
 
 LEFT, RIGHT, UP, DOWN, DELETE = "\x1b[D", "\x1b[C", "\x1b[A", "\x1b[B", "\x1b[3~"
 BACKSPACE, TAB, ENTER, CTRL_C = "\x7f", "\t", "\r", "\x03"

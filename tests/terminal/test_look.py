@@ -28,8 +28,7 @@ from coder.protocol.events import (
 from coder.protocol.messages import Usage
 from coder.texts import Catalog, Text
 from coder.ui.terminal.ask.question_rows import approval_lines
-from coder.ui.terminal.render.event_lines import tool_lines
-from coder.ui.terminal.render.recorded import message_lines, session_lines
+from coder.ui.terminal.render.event_lines import message_lines, session_lines, tool_lines
 from coder.ui.terminal.render.theme import Theme, colour_depth
 from coder.ui.terminal.render.transcript import Transcript
 from coder.ui.terminal.render.width import line_width, plain

@@ -11,7 +11,7 @@ from repl_kit import SIZES, says, squeezed
 
 from coder.protocol.events import PastTurn, SessionStarted
 from coder.texts import Catalog
-from coder.ui.terminal.render.recorded import recent_lines
+from coder.ui.terminal.render.event_lines import recent_lines
 from coder.ui.terminal.render.width import line_width, plain
 from kit import ScriptedServer
 from kit.driving import Driver, Project, drive, of

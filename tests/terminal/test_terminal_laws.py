@@ -16,15 +16,17 @@ from coder.ui.terminal.input.editing import (
     Caret,
     approval_answer,
     batches,
+    collapses,
     completed_text,
     continued_line,
     escaped_path,
+    expanded,
     menu_request,
+    paste_label,
     restored_draft,
+    without_label,
 )
-from coder.ui.terminal.input.file_index import find_paths
-from coder.ui.terminal.input.menu import Menu, MenuItem, ranked
-from coder.ui.terminal.input.pastes import collapses, expanded, paste_label, without_label
+from coder.ui.terminal.input.menu import Menu, MenuItem, find_paths, ranked
 from coder.ui.terminal.render.event_lines import tool_lines
 from coder.ui.terminal.render.live_region import reflows, rows_after_reflow
 from coder.ui.terminal.render.markdown import BlockState, markdown_rows

@@ -10,7 +10,7 @@ import pytest
 from coder.base.process.programs import find_program
 from coder.policy.sandbox.bubblewrap import find_bwraps
 from coder.tools.search.ripgrep import find_ripgrep
-from coder.ui.terminal.input.external_editor import edited_text
+from coder.ui.terminal.input.actions import edited_text
 from coder.ui.terminal.transcript_pager import pager_command
 from kit import ScriptedServer
 from kit.driving import Project

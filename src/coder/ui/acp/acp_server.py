@@ -97,7 +97,7 @@ class AcpServer:
 
     # before any session
 
-    async def initialize(self, params: Initialize) -> Answered:
+    async def initialize(self, params: Initialize) -> dict[str, Any]:
         """We support one version; a client that does not will disconnect."""
         self.peer.has_forms = params.has_forms
         capabilities = {
@@ -106,21 +106,12 @@ class AcpServer:
             "mcpCapabilities": {"http": True, "sse": True},
             "sessionCapabilities": {"list": {}, "resume": {}, "close": {}},
         }
-        result = {
+        return {
             "protocolVersion": PROTOCOL_VERSION,
             "agentCapabilities": capabilities,
             "agentInfo": {"name": "coder", "title": "coder", "version": __version__},
             "authMethods": self._auth_methods(),
         }
-        return Answered(result, self._prepare)
-
-    def _prepare(self) -> None:
-        """Import what sessions need while the client handles our answer."""
-
-        async def load() -> None:
-            await self._outbox.empty()
-
-        self._loading = asyncio.create_task(load())
 
     def _auth_methods(self) -> list[dict[str, Any]]:
         """Empty if a provider is configured; else a method that describes what to set."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -33,10 +33,8 @@ from coder.protocol.ops import ApprovalReply, Cancel, SetOperatingMode, UserInpu
 from coder.texts import Catalog
 from coder.tools.registry import built_in
 from coder.tools.text.hunks import REVIEW, Hunk, Review
-from coder.ui.acp import acp_offers as offers
 from coder.ui.acp.acp_tools import Update, own_name
-from coder.ui.acp.params import Block, FormAnswer, FormFields, PermissionAnswer
-from coder.ui.acp.prompt_blocks import UnsupportedBlock, message_of
+from coder.ui.acp.params import Block, FormAnswer, FormFields, PermissionAnswer, UnsupportedBlock, message_of
 from coder.ui.acp.updates import Updates
 from coder.ui.stdio import Editor, log
 
@@ -186,7 +184,7 @@ class EditorSession:
     def _refused(self, text: str) -> str:
         """Reject commands that would switch the session."""
         first = text.split(maxsplit=1)[0] if text.strip() else ""
-        if first.startswith("/") and first[1:] in offers.NOT_HERE:
+        if first.startswith("/") and first[1:] in NOT_HERE:
             return self.texts.say("acp.not_here", name=first[1:])
         return ""
 
@@ -208,10 +206,10 @@ class EditorSession:
 
     async def set_option(self, name: str, value: Any) -> list[dict[str, Any]]:
         """Returns all options."""
-        if name == offers.MODE:
+        if name == MODE:
             self.set_mode(str(value))
             self._send_mode()
-        elif name == offers.MODEL:
+        elif name == MODEL:
             await self._set_model(value)
         else:
             raise RpcError(INVALID_PARAMS, self.texts.say("acp.no_option", name=name))
@@ -233,10 +231,10 @@ class EditorSession:
             raise
 
     def modes(self) -> dict[str, Any]:
-        return offers.modes(self._mode, self.texts)
+        return mode_state(self._mode, self.texts)
 
     def options(self) -> list[dict[str, Any]]:
-        return offers.options(self._mode, self._model, self._models, self.texts)
+        return config_options(self._mode, self._model, self._models, self.texts)
 
     # engine events
 
@@ -306,7 +304,7 @@ class EditorSession:
         self.updates.send({"sessionUpdate": "config_option_update", "configOptions": self.options()})
 
     def _send_commands(self) -> None:
-        found = offers.commands(built_in_commands(), self._custom, self.texts)
+        found = available_commands(built_in_commands(), self._custom, self.texts)
         if found != self._commands:
             self._commands = found
             self.updates.send({"sessionUpdate": "available_commands_update", "availableCommands": found})
@@ -442,3 +440,72 @@ def _title(hunk: Hunk) -> str:
     counts = f"+{added} -{len(changed) - added}"
     shown = visible(f"{hunk.path} {hunk.head.partition(' @@')[0]} @@ {counts}: {' '.join(changed[:1])}").text
     return one_line(shown, _LONGEST_TITLE)
+
+
+# The editor itself switches sessions and exits.
+NOT_HERE = ("new", "resume", "exit")
+_NOT_OFFERED = (*NOT_HERE, "sessions", "fork", "help")
+
+MODE = "mode"
+MODEL = "model"
+
+
+def mode_state(current: str, texts: Catalog) -> dict[str, Any]:
+    """The `modes` state, for clients without support for options."""
+    available = [
+        {"id": name, "name": name, "description": texts.say(f"help.{name}")} for name in OPERATING_MODES
+    ]
+    return {"currentModeId": current, "availableModes": available}
+
+
+def config_options(mode: str, model: str, models: Sequence[str], texts: Catalog) -> list[dict[str, Any]]:
+    """All `configOptions` with their current values."""
+    names = list(dict.fromkeys([model, *models]))
+    return [
+        {
+            "id": MODE,
+            "name": texts.say("acp.option.mode"),
+            "category": "mode",
+            "type": "select",
+            "currentValue": mode,
+            "options": [
+                {"value": name, "name": name, "description": texts.say(f"help.{name}")}
+                for name in OPERATING_MODES
+            ],
+        },
+        {
+            "id": MODEL,
+            "name": texts.say("acp.option.model"),
+            "category": "model",
+            "type": "select",
+            "currentValue": model,
+            "options": [{"value": name, "name": name} for name in names],
+        },
+    ]
+
+
+def available_commands(
+    built_in: dict[str, str], custom: CustomModesListed, texts: Catalog
+) -> list[dict[str, Any]]:
+    """Built-in commands, then custom modes and saved prompts, then those of MCP servers and packages."""
+    replaced = {mode.command.removeprefix("/") for mode in custom.modes}
+    found = [
+        _command(name, texts.say(f"help.{name}"), arguments)
+        for name, arguments in built_in.items()
+        if name not in _NOT_OFFERED and name not in replaced
+    ]
+    for mode in custom.modes:
+        if mode.command and mode.error is None:
+            about = mode.description or mode.display_name
+            found.append(_command(mode.command.removeprefix("/"), about, mode.usage))
+    found += [
+        _command(name, one.description or one.source, one.arguments)
+        for one in custom.commands
+        if (name := one.command.removeprefix("/")) not in replaced
+    ]
+    return found
+
+
+def _command(name: str, about: str, hint: str) -> dict[str, Any]:
+    command: dict[str, Any] = {"name": name, "description": about}
+    return {**command, "input": {"hint": hint}} if hint else command

@@ -177,7 +177,7 @@ class Updates:
                     self.remark(text)
             case ApprovalResolved(approval_id, answer) if approval_id in self._asked:
                 status = "completed" if answer in ("yes", "always") else "failed"
-                self._progress(self._asked.pop(approval_id), status=status)
+                self.progress(self._asked.pop(approval_id), status=status)
 
     def _started(self, text: str) -> None:
         self.next_message()
@@ -255,7 +255,7 @@ class Updates:
             self._shell_call = event.call_id
         self.announce(call, event.argument)
         if event.state == "executing":
-            self._progress(call.update_id, status="in_progress")
+            self.progress(call.update_id, status="in_progress")
         elif ended:
             self._calls.pop(key, None)
             self._ended(call, event)
@@ -292,7 +292,7 @@ class Updates:
             self.say("view.cancelled") if event.state == "cancelled" else ""
         )
         content = [*content_of(event.detail, event.detail_kind, summary, self.root), *images]
-        self._progress(call.update_id, status=_STATUS[event.state], content=content, **more)
+        self.progress(call.update_id, status=_STATUS[event.state], content=content, **more)
 
     def _printed(self, call_id: str, text: str) -> None:
         call = self._calls.get(call_id)
@@ -307,7 +307,7 @@ class Updates:
         data = encoded("session/update", {"sessionId": self.id, "update": update})
         self._peer.outbox.put_latest(self.id, call.update_id, data)
 
-    def _progress(self, update_id: str, **fields: Any) -> None:
+    def progress(self, update_id: str, **fields: Any) -> None:
         self.send({"sessionUpdate": "tool_call_update", "toolCallId": update_id, **fields})
 
     def _verify(self, event: VerifyChanged) -> None:
@@ -318,12 +318,12 @@ class Updates:
             self._message += 1
             self._calls["verify"] = _Call(f"verify.{self._message}.{event.attempt}", "verify")
             self.announce(self._calls["verify"], event.command)
-            self._progress(self._calls["verify"].update_id, status="in_progress")
+            self.progress(self._calls["verify"].update_id, status="in_progress")
             return
         call = self._calls.pop("verify", None)
         if call is not None:
             status = "completed" if event.state == "passed" else "failed"
-            self._progress(call.update_id, status=status, content=[output_block(self.texts.of(event.text))])
+            self.progress(call.update_id, status=status, content=[output_block(self.texts.of(event.text))])
 
     def _command(self, event: CommandDone) -> None:
         """The reply of a `/` or `!` command; multi-line text as a code block, to keep tables aligned."""
@@ -331,7 +331,7 @@ class Updates:
         if event.data.get("kind") == "bang" and (call := self._calls.pop(self._shell_call, None)):
             output = f"{event.data.get('stdout', '')}{event.data.get('stderr', '')}"
             status = "failed" if event.data.get("exit_code") else "completed"
-            self._progress(call.update_id, status=status, content=[output_block(output or said)])
+            self.progress(call.update_id, status=status, content=[output_block(output or said)])
             return
         text = said.rstrip("\n")
         if "\n" in text:
@@ -344,7 +344,7 @@ class Updates:
         """Fail calls left running when an input is cancelled (a verification, a `!` command)."""
         for call in self._calls.values():
             if call.announced:
-                self._progress(call.update_id, status="failed")
+                self.progress(call.update_id, status="failed")
         self._calls.clear()
 
     # approvals
@@ -398,85 +398,66 @@ class RecordReplay:
 
     def __init__(self, updates: Updates) -> None:
         self._to = updates
-        self._open: dict[str, tuple[str, str]] = {}  # calls without a result: (id in the protocol, tool)
+        self._open: dict[str, _Call] = {}  # calls without a result
         self._todos: list[dict[str, Any]] | None = None
 
     def take(self, event: HistoryEvent) -> None:
         match event.entry:
             case Assistant(reasoning=reasoning):
-                self._to.next_message()
-                self._to.chunk("agent_thought_chunk", reasoning or "")
-                self._to.chunk("agent_message_chunk", event.said)
-                self._to.next_message()
+                self._message("agent_thought_chunk", reasoning or "")
+                self._message("agent_message_chunk", event.said)
             case Action() as entry:
-                self._action(event, entry)
+                call = _Call(f"{event.turn}.{event.step}.{entry.call_id}", entry.tool, entry.input)
+                self._open[entry.call_id] = call
+                if entry.tool not in SILENT:
+                    self._to.announce(call, call_argument(entry.tool, entry.input))
             case Observation() as entry:
                 self._observation(event, entry)
             case TurnStart(images=images):
                 self._open.clear()
-                self._person(event.content, images)
+                self._message("user_message_chunk", event.content)
+                for block in self._to.images(images):
+                    self._to.send({"sessionUpdate": "user_message_chunk", "content": block})
             case Note(reason="person"):
-                self._person(event.content, [])
+                self._message("user_message_chunk", event.content)
             case Image() as image:
                 self._to.keep_image(image, event.content)
             case Verify() as entry if entry.command:
                 self._verify(event, entry)
             case Command(input=line):
-                self._command(line, event.content.rstrip("\n"))
+                self._message("user_message_chunk", line)
+                reply = event.content.rstrip("\n")
+                shown = fenced(head_and_tail(reply, MAX_TEXT)) if "\n" in reply else reply
+                self._message("agent_message_chunk", shown)
 
     def done(self) -> dict[str, tuple[str, str]]:
-        """Send the current plan; returns the calls without a result."""
+        """Send the current plan; returns the id and tool of calls without a result."""
         if self._todos is not None:
             self._to.plan(self._todos)
-        return self._open
+        return {call_id: (call.update_id, call.tool) for call_id, call in self._open.items()}
 
-    def _person(self, text: str, images: Sequence[str] = ()) -> None:
+    def _message(self, kind: str, text: str) -> None:
         self._to.next_message()
-        self._to.chunk("user_message_chunk", text)
-        for block in self._to.images(images):
-            self._to.send({"sessionUpdate": "user_message_chunk", "content": block})
-        self._to.next_message()
-
-    def _action(self, event: HistoryEvent, entry: Action) -> None:
-        update_id = f"{event.turn}.{event.step}.{entry.call_id}"
-        self._open[entry.call_id] = (update_id, entry.tool)
-        if entry.tool in SILENT:
-            return
-        self._to.send(
-            {
-                "sessionUpdate": "tool_call",
-                "toolCallId": update_id,
-                "title": title_of(entry.tool, call_argument(entry.tool, entry.input)),
-                "kind": kind_of(entry.tool),
-                "status": "pending",
-                "locations": locations(entry.tool, entry.input, self._to.root),
-                "rawInput": bounded(entry.input),
-            }
-        )
+        self._to.chunk(kind, text)
 
     def _observation(self, event: HistoryEvent, entry: Observation) -> None:
-        if entry.call_id not in self._open:
+        call = self._open.pop(entry.call_id, None)
+        if call is None:
             return
-        update_id, tool = self._open.pop(entry.call_id)
-        if tool in SILENT:
+        if call.tool in SILENT:
             if entry.ok and entry.todos is not None and not event.for_model_alone:
                 self._todos = entry.todos
             return
-        update: Update = {
-            "sessionUpdate": "tool_call_update",
-            "toolCallId": update_id,
-            "status": "completed" if entry.ok else "failed",
-            "rawOutput": raw_output(event.meta),
-        }
+        update: Update = {"rawOutput": raw_output(event.meta)}
         if entry.diff:
             update["content"] = content_of(entry.diff, "diff", "", self._to.root)
             update["locations"] = changed_places(entry.diff, self._to.root)
         else:
-            shown = [{"type": "content", "content": one} for one in self._to.images(entry.images)]
-            update["content"] = [*([output_block(event.content)] if event.content else []), *shown]
+            images = [{"type": "content", "content": one} for one in self._to.images(entry.images)]
+            update["content"] = [*([output_block(event.content)] if event.content else []), *images]
         if kind := kind_after(entry):
             update["kind"] = kind
-        self._to.send(update)
+        self._to.progress(call.update_id, status="completed" if entry.ok else "failed", **update)
 
     def _verify(self, event: HistoryEvent, entry: Verify) -> None:
         self._to.send(
@@ -489,10 +470,3 @@ class RecordReplay:
                 "content": [output_block(event.content)] if event.content else [],
             }
         )
-
-    def _command(self, line: str, answer: str) -> None:
-        self._person(line)
-        self._to.chunk(
-            "agent_message_chunk", fenced(head_and_tail(answer, MAX_TEXT)) if "\n" in answer else answer
-        )
-        self._to.next_message()

@@ -11,9 +11,8 @@ from coder.engine.engine import Engine
 from coder.engine.setup import Options, Settings, listed_models, provider_of
 from coder.models.model import ModelError
 from coder.ui.terminal.input.editor import Editor
-from coder.ui.terminal.input.file_index import FileIndex
 from coder.ui.terminal.input.input_history import ProjectHistory
-from coder.ui.terminal.input.menu import Arguments, MenuItem, Menus, ranked
+from coder.ui.terminal.input.menu import Arguments, FileIndex, MenuItem, Menus, ranked
 from coder.ui.terminal.local_commands import BuiltIn, argument_menus
 from coder.ui.terminal.modes.mode_menu import Modes
 from coder.ui.terminal.render.escapes import flat, safe

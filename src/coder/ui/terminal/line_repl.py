@@ -21,8 +21,8 @@ from coder.ui.terminal.ask.question import QuestionQueue, ask_approval
 from coder.ui.terminal.local_commands import resolve_command
 from coder.ui.terminal.modes.mode_bar import ModeAnnouncer
 from coder.ui.terminal.render.escapes import flat, redirect_to_devnull
+from coder.ui.terminal.render.event_lines import brief_reply, message_lines, session_lines
 from coder.ui.terminal.render.plain import PlainRenderer
-from coder.ui.terminal.render.recorded import brief_reply, message_lines, session_lines
 from coder.ui.terminal.render.width import plain
 from coder.ui.terminal.screen_state import PromptState, apply_event, context_line, display_path, prompt_text
 

@@ -37,8 +37,7 @@ from coder.ui.terminal.local_commands import with_local_help
 from coder.ui.terminal.modes.mode_menu import Modes
 from coder.ui.terminal.pick import Picker
 from coder.ui.terminal.render.escapes import flat
-from coder.ui.terminal.render.event_lines import command_lines
-from coder.ui.terminal.render.recorded import session_lines
+from coder.ui.terminal.render.event_lines import command_lines, session_lines
 from coder.ui.terminal.screen import Screen
 from coder.ui.terminal.screen_state import PromptState, apply_event, input_sent, without_seen_diff
 from coder.ui.terminal.statusline import StatusLine

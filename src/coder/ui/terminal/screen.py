@@ -16,13 +16,11 @@ from coder.policy.visible import visible
 from coder.protocol.events import ApprovalRequested
 from coder.tools.text.hunks import Hunk
 from coder.ui.terminal.ask.question_rows import hunk_lines
-from coder.ui.terminal.input.actions import toggle_vim
-from coder.ui.terminal.input.external_editor import edit_outside
+from coder.ui.terminal.input.actions import edit_outside, toggle_vim
 from coder.ui.terminal.render.escapes import safe
-from coder.ui.terminal.render.event_lines import diff_rows
+from coder.ui.terminal.render.event_lines import diff_rows, message_lines
 from coder.ui.terminal.render.live_region import LiveRegion, Throttle, can_query_background, terminal_output
 from coder.ui.terminal.render.live_rows import LiveRows, live_limit
-from coder.ui.terminal.render.recorded import message_lines
 from coder.ui.terminal.render.theme import theme_for
 from coder.ui.terminal.render.transcript import Transcript
 from coder.ui.terminal.render.width import Line, wrap

@@ -29,9 +29,8 @@ from coder.protocol.events import (
 from coder.texts import Catalog
 from coder.ui.terminal.pick import PickItem, PickSource
 from coder.ui.terminal.render.escapes import flat
-from coder.ui.terminal.render.event_lines import command_lines
+from coder.ui.terminal.render.event_lines import brief_reply, command_lines, message_lines, recent_lines
 from coder.ui.terminal.render.live_region import LiveRegion
-from coder.ui.terminal.render.recorded import brief_reply, message_lines, recent_lines
 from coder.ui.terminal.render.theme import Theme
 from coder.ui.terminal.render.transcript import Transcript
 from coder.ui.terminal.render.width import Line, clip

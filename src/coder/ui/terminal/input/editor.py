@@ -20,23 +20,21 @@ from prompt_toolkit.document import Document
 from coder.ui.terminal.input.editing import (
     Caret,
     MenuRequest,
+    Pastes,
     cluster_end,
     cluster_start,
+    collapses,
     completed_text,
     continued_line,
-    menu_request,
-)
-from coder.ui.terminal.input.input_history import LONGEST, ProjectHistory, is_private
-from coder.ui.terminal.input.menu import Menu, Menus
-from coder.ui.terminal.input.pastes import (
-    Pastes,
-    collapses,
     expanded,
     label_before,
+    menu_request,
     outside_label,
     whole_labels,
     without_label,
 )
+from coder.ui.terminal.input.input_history import LONGEST, ProjectHistory, is_private
+from coder.ui.terminal.input.menu import Menu, Menus
 
 
 class Editor:
