@@ -443,6 +443,7 @@ NO_TEST = r'{"scripts": {"test": "echo \"Error: no test specified\" && exit 1"}}
             "(cd backend && pytest -q) && (cd frontend && npm test -- --watch=false)",
         ),
         ({"package.json": "not json"}, {"a.js"}, ""),
+        ({"package.json": "[" * 100_000 + "]" * 100_000}, {"a.js"}, ""),
         # of several kinds, the one that the edited files belong to
         ({"pyproject.toml": "", "go.mod": ""}, {"a.go"}, "go test ./..."),
         ({"pyproject.toml": "", "go.mod": ""}, {"a.css"}, "pytest -q"),

@@ -461,7 +461,7 @@ def _package_of(directory: Path, root: Path) -> Path | None:
 def _scripts(package: Path) -> dict[str, str]:
     try:
         found = msgspec.json.decode(read_whole(package / "package.json", MAX_PACKAGE))
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return {}
     scripts = found.get("scripts") if isinstance(found, dict) else None
     return {k: v for k, v in scripts.items() if isinstance(v, str)} if isinstance(scripts, dict) else {}

@@ -215,7 +215,7 @@ def read_rows(directory: Path) -> Iterator[Row]:
     with file:
         for line in file:
             if line.endswith(b"\n"):
-                with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):
+                with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
                     yield decoder.decode(line)
 
 
@@ -380,6 +380,6 @@ def read_status(directory: Path) -> Status:
         progress = msgspec.json.decode((directory / STATUS).read_bytes(), type=Progress)
     except OSError as error:
         raise BatchError("batch.no_status", directory=directory, why=error.strerror) from None
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BatchError("batch.no_status", directory=directory, why=str(error)) from None
     return Status(progress, is_running(directory))

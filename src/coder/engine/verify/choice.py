@@ -119,7 +119,7 @@ def _has_tests(root: Path) -> bool:
 def _has_test_script(path: Path) -> bool:
     try:
         package = msgspec.json.decode(read_whole(path, _MAX_PACKAGE))
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
     scripts = package.get("scripts") if isinstance(package, dict) else None
     return isinstance(scripts, dict) and "test" in scripts and _NO_TEST not in str(scripts["test"])
