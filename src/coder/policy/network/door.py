@@ -26,7 +26,7 @@ Ask = Callable[[str], Awaitable[str]]  # with `host:port`; the answer is why not
 
 CONNECT_SECONDS = 30.0
 _MOST_CLIENTS = 256  # connections at a time; more are closed
-_MOST_TOLD = 20  # hosts that a result names
+_MOST_NAMED = 20  # hosts that a result names
 _FIRST_PORT = 3128  # of the proxy inside a network namespace
 _INSIDE = Path(__file__).with_name("inside.py")
 
@@ -52,10 +52,10 @@ class Door:
         self.rules = rules
         self.token = ""
         self.port = 0
-        self.refused: dict[str, str] = {}  # what to tell the model, by `host:port`
+        self.refused: dict[str, str] = {}  # the reasons for the model, by `host:port`
         self.bypassed: dict[str, None] = {}  # addresses that a program tried without the proxy
         self._ask, self._environment, self._why_not = ask, environment or {}, why_not
-        self._answers: dict[str, asyncio.Task[str]] = {}
+        self._answers: dict[str, asyncio.Future[str]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._writers: WeakSet[asyncio.StreamWriter] = WeakSet()
         self._servers: list[asyncio.Server] = []
@@ -121,7 +121,8 @@ class Door:
             server.close()
         for listener in self._listeners:  # of a command that has ended before its server began
             listener.close()
-        for task in (*self._tasks, *self._answers.values()):
+        pending: list[asyncio.Future[Any]] = [*self._tasks, *self._answers.values()]
+        for task in pending:
             task.cancel()
         for writer in self._writers:
             writer.transport.abort()
@@ -174,7 +175,7 @@ class Door:
     # reaching
 
     def saw_bypass(self, address: str) -> None:
-        if len(self.bypassed) < _MOST_TOLD:
+        if len(self.bypassed) < _MOST_NAMED:
             self.bypassed[address] = None
 
     async def reach(self, host: str, port: int, *, plain: bool = False) -> Upstream:
@@ -201,17 +202,16 @@ class Door:
         if self._ask is None:
             return self._why_not or f"{host} is not listed in sandbox.network.allow."
         if host not in self._answers:
-            self._answers[host] = self._loop.create_task(_answer(self._ask, host))
+            self._answers[host] = asyncio.ensure_future(self._ask(host), loop=self._loop)
         return await asyncio.shield(self._answers[host])
 
     def _private(self, host: str, port: int, address: str = "") -> str:
-        where = (
-            f"at the private or local address {address}" if address not in ("", host) else "private or local"
-        )
+        at = f"at the private or local address {address}"
+        where = at if address not in ("", host) else "private or local"
         return f"{shown(host, port)} is {where}: sandbox.network.allow has to list that very host."
 
     def _refusal(self, host: str, port: int, sentence: str) -> Refused:
-        if len(self.refused) < _MOST_TOLD:
+        if len(self.refused) < _MOST_NAMED:
             self.refused[shown(host, port)] = sentence
         return Refused(sentence, denied=True)
 
@@ -276,10 +276,6 @@ async def open_door(
     else:
         await door.open_here()
     return door
-
-
-async def _answer(ask: Ask, host: str) -> str:
-    return await ask(host)
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

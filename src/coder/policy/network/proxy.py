@@ -1,4 +1,4 @@
-"""What a command's door speaks: HTTP CONNECT, plain HTTP and SOCKS5, on the same port.
+"""The protocols of a command's door: HTTP CONNECT, plain HTTP and SOCKS5, on the same port.
 
 The clients are programs that a model wrote or chose: heads are bounded in bytes and time, and nothing that
 they send is trusted but the host and port, which `Door.reach` judges."""
@@ -75,10 +75,8 @@ class _Request(NamedTuple):
 
 async def serve(door: Reaches, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """One connection, to its end."""
-    with (
-        contextlib.closing(writer),
-        contextlib.suppress(OSError, EOFError, asyncio.LimitOverrunError, TimeoutError),
-    ):
+    ends = (OSError, EOFError, asyncio.LimitOverrunError, TimeoutError)
+    with contextlib.closing(writer), contextlib.suppress(*ends):
         try:
             async with asyncio.timeout(HEAD_SECONDS):
                 first = await reader.readexactly(1)
@@ -134,7 +132,7 @@ async def _http(
     try:
         head = first + await reader.readuntil(b"\r\n\r\n")
     except asyncio.LimitOverrunError:
-        raise _Malformed(_response(431, "Request Header Fields Too Large", "")) from None
+        raise _Malformed(_response(431, "Request Header Fields Too Large")) from None
     line, *fields = head.decode("latin-1").removesuffix("\r\n\r\n").split("\r\n")
     headers = [(name.strip(), value.strip()) for name, _, value in (one.partition(":") for one in fields)]
     method, _, rest = line.partition(" ")
@@ -143,23 +141,19 @@ async def _http(
     whole = all(_FIELD.fullmatch(one) for one in fields)
     if not version.startswith("HTTP/1.") or not method.isalpha() or not whole:
         raise _Malformed(_response(400, "Bad Request", "This is the proxy of coder's sandbox."))
-    if token and not any(
-        name.lower() == "proxy-authorization" and _knows(value, token) for name, value in headers
-    ):
-        raise _Malformed(
-            _response(407, "Proxy Authentication Required", "", 'Proxy-Authenticate: Basic realm="coder"\r\n')
-        )
+    logins = [value for name, value in headers if name.lower() == "proxy-authorization"]
+    if token and not any(_knows(value, token) for value in logins):
+        challenge = 'Proxy-Authenticate: Basic realm="coder"\r\n'
+        raise _Malformed(_response(407, "Proxy Authentication Required", more=challenge))
     try:
         if method == "CONNECT":
             address = parse_address(f"https://{target}/")
-            return _Request(
-                address.host, address.port, b"HTTP/1.1 200 Connection established\r\n\r\n", _refusal
-            )
+            accepted = b"HTTP/1.1 200 Connection established\r\n\r\n"
+            return _Request(address.host, address.port, accepted, _refusal)
         address = parse_address(target, ("http",))
     except HttpError:
-        raise _Malformed(
-            _response(400, "Bad Request", "The proxy takes CONNECT and http:// requests.")
-        ) from None
+        why = "The proxy takes CONNECT and http:// requests."
+        raise _Malformed(_response(400, "Bad Request", why)) from None
 
     def forwarded(proxy: Address | None) -> bytes:
         asked = address.target if proxy is None else f"http://{address.host_header}{address.target}"
@@ -187,7 +181,7 @@ def _refusal(refusal: Refused) -> bytes:
     return _response(*status, str(refusal))
 
 
-def _response(code: int, reason: str, sentence: str, more: str = "") -> bytes:
+def _response(code: int, reason: str, sentence: str = "", more: str = "") -> bytes:
     body = f"coder: {sentence or reason}\n".encode()
     head = f"HTTP/1.1 {code} {reason}\r\n{more}Content-Type: text/plain; charset=utf-8\r\n"
     return f"{head}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode() + body

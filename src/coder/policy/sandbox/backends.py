@@ -1,7 +1,7 @@
 """The sandbox for the model's commands: the strongest backend that works on this machine.
 
-The ladder: bubblewrap → Landlock with seccomp → none; on macOS Seatbelt → none. A capability probe tries each
-once and caches the result. A backend decides how; the access rules are the same on all (`places`)."""
+Linux: bubblewrap, else Landlock with seccomp. macOS: Seatbelt. A capability probe tries each once and caches
+the result. A backend decides how; the access rules are the same on all (`places`)."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ _SYSTEM_DIRECTORIES = (
 
 
 class Hitch(msgspec.Struct, frozen=True):
-    """Why a backend does not work: a phrase in a serializable form."""
+    """Why a backend does not work, as a text in a serializable form."""
 
     key: str
     values: dict[str, str] = {}
     backend: str = ""
 
-    def phrase(self) -> Text:
-        phrase = Text(self.key, **self.values)
-        return Text("sandbox.why.of", backend=self.backend, why=phrase) if self.backend else phrase
+    def text(self) -> Text:
+        why = Text(self.key, **self.values)
+        return Text("sandbox.why.of", backend=self.backend, why=why) if self.backend else why
 
 
 class SandboxLevel(msgspec.Struct, frozen=True):
@@ -70,14 +70,13 @@ class SandboxLevel(msgspec.Struct, frozen=True):
 
     @property
     def reason(self) -> tuple[Text, ...]:
-        return tuple(hitch.phrase() for hitch in self.hitches)
+        return tuple(hitch.text() for hitch in self.hitches)
 
     @property
     def has_doors(self) -> bool:
         """Whether a command's network can be limited to a door."""
-        return {"bwrap": self.cuts_network, "landlock": self.connects}.get(
-            self.backend, self.backend == "seatbelt"
-        )
+        cuts = {"bwrap": self.cuts_network, "landlock": self.connects, "seatbelt": True}
+        return cuts.get(self.backend, False)
 
     @property
     def confines(self) -> bool:
@@ -186,8 +185,8 @@ class Sandbox:
         return self.places().scratch
 
     def wrap(self, argv: list[str], access: LineAccess = ORDINARY) -> list[str]:
-        """The command line that runs `argv` in the sandbox. Start it as it is, not a copy: it may be
-        `Prepared`. Raises OSError if there is no temporary directory."""
+        """The command line that runs `argv` in the sandbox. Do not start a copy: it may be `Prepared`. Raises
+        OSError if there is no temporary directory."""
         cached = self.caches and access.caches
         layer = take_layer(self.state, os.path.realpath(self.workspace)) if cached else None
         door = access.door
@@ -256,10 +255,7 @@ class Sandbox:
     def note(self, output: str, written: Iterable[str] = ()) -> Text | None:
         """A rule of the sandbox that may explain an error in this output, or None. `written`: paths that the
         line names to write."""
-        if self.level.backend == "none":
-            return None
-
-        return note(self, output, written)
+        return None if self.level.backend == "none" else note(self, output, written)
 
 
 class Held(list[Closeable]):
@@ -296,9 +292,8 @@ def launcher_line(
     # commands that may create files in it.
     emptied = places.emptied if read_only else []
     environment = dict(places.caches.environment)
-    for settings, shown in places.replaced:
-        if settings.endswith("/.npmrc"):
-            environment["npm_config_userconfig"] = shown
+    if npmrc := next((copy for path, copy in places.replaced if path.endswith("/.npmrc")), ""):
+        environment["npm_config_userconfig"] = npmrc
     spec = {
         "cwd": places.workspace,
         "hidden": places.hidden,
@@ -307,7 +302,7 @@ def launcher_line(
         "environment": {**environment, **(variables or {})},
         "in_temp": places.in_temp,
         "writable": [] if read_only else writable,
-        "granted": {path: _identity(opened) for path, opened in places.granted.items()},
+        "granted": {path: _identity(os.fstat(opened)) for path, opened in places.granted.items()},
         "devices": [f"/dev/{name}" for name in _DEVICES],
         "guarded": [*map(_guarded, places.locked), *places.absent] if shut_in else [],
         "temp": places.scratch if shut_in else "",
@@ -328,8 +323,7 @@ def _weak_filter(network: bool | Literal["door"], read_only: bool) -> bytes:
     return weak_filter(network=network, read_only=read_only, truncates=landlock_abi() >= 3)
 
 
-def _identity(descriptor: int) -> tuple[int, int]:
-    info = os.fstat(descriptor)
+def _identity(info: os.stat_result) -> tuple[int, int]:
     return info.st_dev, info.st_ino
 
 
@@ -384,9 +378,7 @@ def _not_written(path: str, home: str) -> Text:
     """With the directory to open, which is not the home itself: of `~/.npm/_cacache/tmp/x` it is `~/.npm`."""
     person = os.path.realpath(home)
     below = os.path.relpath(path, person).split("/") if home and within(path, [person]) else []
-    depth = (
-        2 if below[0:1] == [".config"] or below[0:1] == [".cache"] else 3 if below[:1] == [".local"] else 1
-    )
+    depth = {".config": 2, ".cache": 2, ".local": 3}.get(below[0], 1) if below else 1
     directory = "/".join(["~", *below[:depth]]) if len(below) > depth else ""
     if not below:
         directory = os.path.dirname(path)
@@ -445,10 +437,6 @@ class LongSandbox(Sandbox):
         root, *granted = found.writable
         if root in granted:
             return found
-        inside = [path for path in _entries(root) if os.path.basename(path) not in _EXCLUDED]
+        with os.scandir(root) as entries:
+            inside = [one.path for one in entries if not one.is_symlink() and one.name not in _EXCLUDED]
         return msgspec.structs.replace(found, writable=[*inside, *granted], locked=[], absent=[], pinned=[])
-
-
-def _entries(directory: str) -> list[str]:
-    with os.scandir(directory) as entries:
-        return [entry.path for entry in entries if not entry.is_symlink()]

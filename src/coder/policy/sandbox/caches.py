@@ -153,9 +153,7 @@ class Layer:
         layered = [overlay.path for overlay in found.overlays]
         found.fixed.extend(entry for entry in searched if within(entry, layered))
         if layered and not environment.get("UV_LINK_MODE"):
-            found.environment["UV_LINK_MODE"] = (
-                "copy"  # out of an overlay it cannot link, and warns each time
-            )
+            found.environment["UV_LINK_MODE"] = "copy"  # it cannot link out of an overlay, and would warn
         for name, variable, directory, own in rows:
             given_elsewhere = variable and (os.path.isdir(directory) or _has_program(name, path))
             if directory in layered or not given_elsewhere:
@@ -169,7 +167,13 @@ class Layer:
                 target, below = _INSTALLED[variable]
                 found.environment[target] = f"{home}/{below}"
             for file in _COPIED.get(name, ()):
-                _copy_settings(f"{directory}/{file}", f"{place}/{file}")
+                # Commands write there: a link that one left is not followed.
+                with (
+                    suppress(OSError),
+                    open(f"{directory}/{file}", "rb") as settings,
+                    open(f"{place}/{file}", "xb") as copy,
+                ):
+                    shutil.copyfileobj(settings, copy)
         return found
 
 
@@ -271,12 +275,6 @@ def remove_links(overlays: Iterable[Overlay], mounted: Iterable[str]) -> None:
 def _made(directory: str) -> str:
     make_private(Path(directory))
     return directory
-
-
-def _copy_settings(source: str, target: str) -> None:
-    # Commands write there: a link that one left is not followed.
-    with suppress(OSError), open(source, "rb") as given, open(target, "xb") as copy:
-        shutil.copyfileobj(given, copy)
 
 
 # registry settings without credentials

@@ -63,7 +63,7 @@ _Cleanup = contextlib.ExitStack[bool | None]
 
 class TcpRule:
     """`ports`: those of the loopback that can be reached; None: all, as the namespace is the command's own.
-    `saw`: is told what else a program tried to connect to."""
+    `saw`: called with what else a program tried to connect to."""
 
     def __init__(
         self, ports: frozenset[int] | None, saw: Callable[[str], None] = lambda _address: None
@@ -228,9 +228,8 @@ def _answer(request: _Request, allowed: _Allowed, places: BoundedSemaphore) -> N
             if not os.get_blocking(connection):
                 request.answer(_connect(connection, address))
                 return
-            request.listener = _close_later(
-                os.dup(request.listener), cleanup
-            )  # the original may be closed earlier
+            # The original may be closed earlier.
+            request.listener = _close_later(os.dup(request.listener), cleanup)
             places.acquire()
             cleanup.callback(places.release)
         except OSError as error:
@@ -240,14 +239,14 @@ def _answer(request: _Request, allowed: _Allowed, places: BoundedSemaphore) -> N
         else:
             late = cleanup.pop_all()
             try:
-                start_new_thread(_answer_late, (request, connection, address, late))
+                start_new_thread(_connect_blocking, (request, connection, address, late))
             except RuntimeError:  # no thread available
                 with late:
                     request.answer(errno.EAGAIN)
 
 
-def _answer_late(request: _Request, connection: int, address: bytes, cleanup: _Cleanup) -> None:
-    """In a thread of its own: a blocking connection may take long."""
+def _connect_blocking(request: _Request, connection: int, address: bytes, cleanup: _Cleanup) -> None:
+    """Connect in a thread of its own, as it may take long."""
     with cleanup:
         request.answer(_connect(connection, address))
 

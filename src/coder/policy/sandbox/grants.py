@@ -140,11 +140,8 @@ class Seen:
         the one that was seen."""
         directory, seen = self._directories.get(path, ("", -1))
         now = _opened_for(path)
-        if (
-            now == directory
-            and os.path.realpath(path) == path
-            and os.path.samestat(os.fstat(seen), os.stat(now, follow_symlinks=False))
-        ):
+        same = now == directory and os.path.realpath(path) == path
+        if same and os.path.samestat(os.fstat(seen), os.stat(now, follow_symlinks=False)):
             return directory, seen
         raise OSError(f"{path} is not the place that was approved: something else is there now")
 
@@ -226,7 +223,10 @@ class Grants:
         name = path[len(directory.rstrip("/")) + 1 :].split("/")[0]
         if directory not in self.staged:
             make_private(state / _STAGES)
-            _remove_abandoned(state / _STAGES)
+            for old in (state / _STAGES).iterdir():  # of processes that were killed: nothing but mount points
+                with suppress(OSError):
+                    if time.time() - old.stat().st_mtime > _ABANDONED:
+                        remove_tree(old)
             stage = mkdtemp(dir=state / _STAGES)
             names = dict.fromkeys(sorted(os.listdir(directory)), "")
             if len(names) > _MOST_ENTRIES:
@@ -264,11 +264,8 @@ class Grants:
             with suppress(OSError), parent_of(Path(path)) as directory:
                 name = os.path.basename(path)
                 info = os.stat(name, dir_fd=directory, follow_symlinks=False)
-                if (
-                    stat.S_ISREG(info.st_mode)
-                    and not info.st_size
-                    and (path in self._mounted or info.st_mtime == _NEW)
-                ):
+                untouched = path in self._mounted or info.st_mtime == _NEW
+                if stat.S_ISREG(info.st_mode) and not info.st_size and untouched:
                     os.unlink(name, dir_fd=directory)
         for staged in self.staged.values():
             remove_tree(Path(staged.stage))
@@ -296,14 +293,6 @@ class Grants:
     def _directory_of(self, path: str) -> AbstractContextManager[int]:
         staged = self.staged.get(os.path.dirname(path))
         return parent_of(Path(path)) if staged is None else nullcontext(staged.descriptor)
-
-
-def _remove_abandoned(stages: Path) -> None:
-    """Those of processes that were killed: they hold nothing but mount points."""
-    for stage in stages.iterdir():
-        with suppress(OSError):
-            if time.time() - stage.stat().st_mtime > _ABANDONED:
-                remove_tree(stage)
 
 
 def _private_path(path: str, rules: AccessRules) -> str:

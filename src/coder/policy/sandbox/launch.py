@@ -92,7 +92,10 @@ def restrict_files(spec: dict[str, Any]) -> None:
     for path in spec["readable"]:
         for part in all_but([one for one in closed if one.startswith(path + "/")], path):
             _allow(ruleset, part, _READ & handled)
-    for path in _above(spec["emptied"]):  # whose other entries can still be listed
+    parts = [one.split("/") for one in spec["emptied"]]
+    for path in {
+        "/".join(one[:n]) for one in parts for n in range(2, len(one))
+    }:  # other entries can be listed
         if not any(one.startswith(path + "/") for one in hidden):
             _allow(ruleset, path, _READ_DIR)
     write = handled & ~_MAKE_CHAR & ~_MAKE_BLOCK
@@ -102,14 +105,6 @@ def restrict_files(spec: dict[str, Any]) -> None:
     for path in spec["devices"]:
         _allow(ruleset, path, (_READ_FILE | _WRITE_FILE | _TRUNCATE | _READ_DIR) & handled)
     enter(ruleset)
-
-
-def _above(paths: list[str]) -> set[str]:
-    found = set()
-    for path in paths:
-        while len(path := os.path.dirname(path)) > 1:
-            found.add(path)
-    return found
 
 
 def make_ruleset(words: list[int]) -> int:
@@ -366,11 +361,10 @@ def _children() -> list[int]:
         with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
             return [int(word) for word in file.read().split()]
     except OSError:
-        return list(_children_by_search())
+        return list(_find_children(str(os.getpid())))
 
 
-def _children_by_search() -> Iterator[int]:
-    own = str(os.getpid())
+def _find_children(own: str) -> Iterator[int]:
     for name in os.listdir("/proc"):
         if name.isdigit():
             try:
@@ -474,9 +468,7 @@ def _open_below(top: int, parts: list[str]) -> int:
 
 
 def _is_same(one: int, other: int) -> bool:
-    if one < 0 or other < 0:
-        return one < 0 and other < 0
-    return os.path.samestat(os.fstat(one), os.fstat(other))
+    return one == other if min(one, other) < 0 else os.path.samestat(os.fstat(one), os.fstat(other))
 
 
 def _mode(directory: int, name: str) -> int:

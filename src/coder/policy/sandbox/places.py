@@ -41,8 +41,8 @@ def aliases(paths: Sequence[str]) -> list[str]:
         for other, base, point in table:
             if other == device and (base, point) != (root, top) and within(inner, [base]):
                 alias = _join(point, inner[len(base.rstrip("/")) :])
-                if alias != path and _same(alias, path):
-                    found.append(alias)
+                with suppress(OSError):
+                    found += [alias] if alias != path and os.path.samefile(alias, path) else []
     return found
 
 
@@ -66,13 +66,6 @@ def _plain(field: bytes) -> str:
 
 def _join(directory: str, rest: str) -> str:
     return (directory.rstrip("/") + "/" + rest.strip("/")).rstrip("/") or "/"
-
-
-def _same(one: str, other: str) -> bool:
-    try:
-        return os.path.samefile(one, other)
-    except OSError:
-        return False
 
 
 _MOST_BYTES = 4096
@@ -164,7 +157,9 @@ def places_for(
     root = os.path.realpath(workspace)
     person = os.path.realpath(environment.get("HOME") or Path.home())
     own = os.path.realpath(home)
-    listed = list(dict.fromkeys(_listed(writable, root, person)))
+    named = [person + one[1:] if one == "~" or one.startswith("~/") else one for one in writable]
+    real = dict.fromkeys(os.path.realpath(os.path.join(root, one)) for one in named)
+    listed = list(filter(os.path.exists, real))
     temp = [t for t in _temporary(environment) if not within(t, [root, *listed])]
     needed = [root, person, own, *environment.get("PATH", "").split(os.pathsep)]
     locked, pinned, absent = ([], [], []) if plan else _locked(root, access.git_settings)
@@ -182,7 +177,8 @@ def places_for(
     open_to_write = [] if plan else [root, *listed, *access.granted, *caches.moved]
     if shared is not None:
         open_to_write += shared.writable
-    shown = [real for real in map(os.path.realpath, [*readable, *_OPEN]) if real not in open_to_write]
+    shown = [path for path in map(os.path.realpath, [*readable, *_OPEN]) if path not in open_to_write]
+    kept = map(os.path.realpath, records)
     return AccessRules(
         workspace=root,
         writable=open_to_write,
@@ -194,25 +190,13 @@ def places_for(
         temp=temp,
         scratch=scratch_of(root),
         seen_in_temp=list(dict.fromkeys(first_below(temp, needed))),
-        emptied=[
-            path
-            for path in map(os.path.realpath, records)
-            if os.path.isdir(path) and not within(root, [path])
-        ],
+        emptied=[one for one in kept if os.path.isdir(one) and not within(root, [one])],
         caches=caches,
         in_temp=_TOOL_CACHES if plan and access.tool_caches else {},
         replaced=[] if state is None else settings_without_credentials(person, state),
         granted=access.granted,
         staged=access.staged,
     )
-
-
-def _listed(writable: Iterable[str], root: str, person: str) -> Iterator[str]:
-    for text in writable:
-        path = person + text[1:] if text == "~" or text.startswith("~/") else text
-        real = os.path.realpath(os.path.join(root, path))
-        if os.path.exists(real):
-            yield real
 
 
 def _hidden(person: str, own: str, kept: set[str]) -> list[str]:
@@ -232,7 +216,7 @@ def _locked(root: str, git_settings: bool) -> tuple[list[str], list[str], list[s
     git = os.path.realpath(named)
     if os.path.isfile(named) and not os.path.islink(
         named
-    ):  # a worktree or submodule: its git directory is elsewhere
+    ):  # a worktree or submodule: git's directory is elsewhere
         locked.append(named)
     elif os.path.isdir(git) and within(git, [root]):
         pinned.append(git)

@@ -88,8 +88,11 @@ def _programs(path: str | None, workspace: Path | str) -> list[str]:
 
 
 def _cached_level(cache_dir: Path, programs: list[str], backend: SandboxBackend) -> SandboxLevel | None:
-    found = _read(cache_dir / _FILE)
-    return found.level if found is not None and found.key == _key(programs, backend) else None
+    try:
+        found = msgspec.json.decode((cache_dir / _FILE).read_bytes(), type=_Cached)
+    except (OSError, msgspec.DecodeError):
+        return None
+    return found.level if found.key == _key(programs, backend) else None
 
 
 def forget(cache_dir: Path) -> None:
@@ -106,13 +109,6 @@ def _key(programs: list[str], backend: SandboxBackend) -> list[str]:
         except OSError:
             key.append("")
     return key
-
-
-def _read(file: Path) -> _Cached | None:
-    try:
-        return msgspec.json.decode(file.read_bytes(), type=_Cached)
-    except (OSError, msgspec.DecodeError):
-        return None
 
 
 def _strongest(programs: list[str], cache_dir: Path, backend: SandboxBackend) -> SandboxLevel:
@@ -139,8 +135,13 @@ def _strongest(programs: list[str], cache_dir: Path, backend: SandboxBackend) ->
     hitch = trial(level, cache_dir, network=False)
     if hitch is not None:
         return SandboxLevel("none", hitches=(*hitches, hitch))
-    mediating = msgspec.structs.replace(level, connects=True)
-    return mediating if trial(mediating, cache_dir, network=True) is None else level
+    return _if_it_works(level, cache_dir, connects=True)
+
+
+def _if_it_works(level: SandboxLevel, cache_dir: Path, **further: bool) -> SandboxLevel:
+    """The level with a further capability, if it passes its trial."""
+    better = msgspec.structs.replace(level, **further)
+    return better if trial(better, cache_dir, network=True) is None else level
 
 
 def _bubblewrap(program: str, cache_dir: Path) -> SandboxLevel:
@@ -151,7 +152,7 @@ def _bubblewrap(program: str, cache_dir: Path) -> SandboxLevel:
         if trial(level, cache_dir, network=True) is not None:
             return SandboxLevel("none", hitches=(hitch,))
         level = SandboxLevel("bwrap", program, (hitch,), cuts_network=False)
-    return layering(connecting(filtering(level, cache_dir), cache_dir), cache_dir)
+    return _if_it_works(connecting(filtering(level, cache_dir), cache_dir), cache_dir, overlays=True)
 
 
 def _seatbelt(program: str | None, cache_dir: Path) -> SandboxLevel:
@@ -168,8 +169,7 @@ def filtering(level: SandboxLevel, cache_dir: Path) -> SandboxLevel:
 
     if not strong_filter("no-unix") or not os.access("/bin/sh", os.X_OK):
         return level
-    filtered = msgspec.structs.replace(level, filters=True)
-    return filtered if trial(filtered, cache_dir, network=True) is None else level
+    return _if_it_works(level, cache_dir, filters=True)
 
 
 def connecting(level: SandboxLevel, cache_dir: Path) -> SandboxLevel:
@@ -177,14 +177,7 @@ def connecting(level: SandboxLevel, cache_dir: Path) -> SandboxLevel:
     # Mediation needs no_new_privs, which breaks a setuid bwrap.
     if not level.filters or Path(level.program).stat().st_mode & stat.S_ISUID:
         return level
-    watched = msgspec.structs.replace(level, connects=True)
-    return watched if trial(watched, cache_dir, network=True) is None else level
-
-
-def layering(level: SandboxLevel, cache_dir: Path) -> SandboxLevel:
-    """The bwrap backend with caches in overlay mounts, if bwrap, the kernel and the file system have them."""
-    layered = msgspec.structs.replace(level, overlays=True)
-    return layered if trial(layered, cache_dir, network=True) is None else level
+    return _if_it_works(level, cache_dir, connects=True)
 
 
 def trial(level: SandboxLevel, cache_dir: Path, *, network: bool) -> Hitch | None:
@@ -221,11 +214,8 @@ def _run_trial(level: SandboxLevel, place: Path, network: bool) -> Hitch | None:
     words = [str(workspace), str(outside), HOME_SECRETS[0], python, _CONNECTING.get(level.backend, "")]
     shell = ["/bin/sh", "-c", script, "sh", *words]
     try:
-        line = (
-            _mediated(shell, sandbox)
-            if level.connects and level.backend == "landlock"
-            else sandbox.wrap(shell)
-        )
+        by_door = level.connects and level.backend == "landlock"
+        line = _mediated(shell, sandbox) if by_door else sandbox.wrap(shell)
         status, stdout, stderr = _run(line, environment)
     except OSError as error:
         return Hitch("sandbox.why.failed", {"line": error.strerror or str(error)})

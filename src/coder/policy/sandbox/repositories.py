@@ -121,25 +121,24 @@ class Repositories:
             # they set meanwhile stays, but for names of programs.
             own = known is None or now.mark in self._made or now.git == self._own
             bad = [
-                path
-                for path, file in now.files.items()
-                if _names_more_programs(path, files.get(path), file, own)
+                path for path, one in now.files.items() if _names_programs(path, files.get(path), one, own)
             ]
-            bad += _other_hooks(hooks.get(now.hooks, {}), now)
+            before = hooks.get(now.hooks, {})
+            other = (name for name, held in now.held.items() if before.get(name) != held)
+            bad += [os.path.join(now.hooks, name).rstrip("/") for name in other]
             if now.steps - (known.steps if known is not None else frozenset()):
                 left.append(os.path.join(now.git, _TODO))
             if known is None:
                 self._made.add(now.mark)
                 left += [now.mark] if bad or not within(now.git, [self._root]) else []
                 continue
-            if any(
-                os.path.basename(path) in _POINTERS for path in bad
-            ):  # ignore the files that a changed pointer leads to
+            # Ignore the files that a changed pointer leads to.
+            if any(os.path.basename(path) in _POINTERS for path in bad):
                 bad = [path for path in bad if path in files or os.path.basename(path) in _POINTERS]
             if known.inode == now.inode:  # else it was replaced, with hooks of its own
                 bad += [os.path.join(now.hooks, name) for name in known.held.keys() - now.held.keys() - {""}]
             for path in bad:
-                done = _restore(path, files.get(path), hooks.get(now.hooks, {}))
+                done = _restore(path, files.get(path), before)
                 (put_back if done else left).append(path)
         return Settled(list(dict.fromkeys(put_back)), list(dict.fromkeys(left)))
 
@@ -225,7 +224,8 @@ class Repositories:
             if stat.S_ISLNK(info.st_mode):
                 return {"": (info.st_mode, os.fsencode(os.readlink(directory)))}
             same = kept is not None and kept.key[0] == info.st_mtime_ns
-            names = list(kept.held) if kept is not None and same else _hook_names(directory)
+            listed = list(kept.held) if kept is not None and same else sorted(os.listdir(directory))
+            names = [name for name in listed if not name.endswith(".sample")]
             stats = [os.lstat(os.path.join(directory, name)) for name in names]
         except OSError:
             return {}
@@ -268,11 +268,7 @@ def _directories(directory: str) -> list[str]:
         return []
 
 
-def _hook_names(directory: str) -> list[str]:
-    return sorted(name for name in os.listdir(directory) if not name.endswith(".sample"))
-
-
-def _names_more_programs(path: str, before: _File | None, now: _File, own: bool) -> bool:
+def _names_programs(path: str, before: _File | None, now: _File, own: bool) -> bool:
     """Whether this file has changed; if commands created the repository (`own`), or the file is new, whether
     it now names a program or another settings file."""
     if before is not None and before.key == now.key:
@@ -298,14 +294,6 @@ def _path(content: bytes) -> str:
     return os.fsdecode(content.rstrip(b"\r\n"))
 
 
-def _other_hooks(before: Hooks, now: _Repository) -> list[str]:
-    return [
-        os.path.join(now.hooks, name).rstrip("/")
-        for name, held in now.held.items()
-        if before.get(name) != held
-    ]
-
-
 def _restore(path: str, before: _File | None, hooks: Hooks) -> bool:
     """Restore the previous content, or delete what was not there. False if it fails, for example on a symlink
     race."""
@@ -316,7 +304,9 @@ def _restore(path: str, before: _File | None, hooks: Hooks) -> bool:
         mode, content = hooks[""]
     try:
         if stat.S_ISLNK(mode):
-            _restore_link(Path(path), content or b"")
+            with parent_of(Path(path)) as directory:
+                os.unlink(os.path.basename(path), dir_fd=directory)
+                os.symlink(content or b"", os.fsencode(os.path.basename(path)), dir_fd=directory)
         elif content is None:
             delete_file(Path(path))
         else:
@@ -324,9 +314,3 @@ def _restore(path: str, before: _File | None, hooks: Hooks) -> bool:
     except (OSError, ValueError):
         return False
     return True
-
-
-def _restore_link(path: Path, target: bytes) -> None:
-    with parent_of(path) as directory:
-        os.unlink(path.name, dir_fd=directory)
-        os.symlink(target, os.fsencode(path.name), dir_fd=directory)

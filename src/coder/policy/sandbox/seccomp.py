@@ -135,10 +135,8 @@ def _only_connecting(numbers: dict[str, int]) -> list[Step]:
 
 def _mediated_families() -> list[Step]:
     """TCP, whose connections can be mediated, and the kernel's own netlink. The family is loaded."""
-    netlink, tcp = (
-        _INTERNET[2],
-        [_load(_ARGUMENT[1]), (0x54, 0, 0, _SOCKET_KIND), _unless_equal(1, 1, 0), _answer(_DENY)],
-    )
+    netlink = _INTERNET[2]
+    tcp = [_load(_ARGUMENT[1]), (0x54, 0, 0, _SOCKET_KIND), _unless_equal(1, 1, 0), _answer(_DENY)]
     tcp += [_load(_ARGUMENT[2]), *_when(0, _ALLOW), *_when(_IPPROTO_TCP, _ALLOW), _answer(_DENY)]
     internet: list[Step] = [_unless_equal(_INTERNET[0], 1, 0), _unless_equal(_INTERNET[1], 0, len(tcp))]
     return [*_when(netlink, _ALLOW), *internet, *tcp]
@@ -179,17 +177,12 @@ def _common(numbers: dict[str, int]) -> list[Step]:
     program = [*_when(_IO_URING_SETUP, _LACKS), *_when(_PIDFD_GETFD, _DENY)]
     if "socketcall" in numbers:
         program += _when(numbers["socketcall"], _LACKS)
-    closed = ("keyctl", "add_key", "request_key", "ptrace", "process_vm_readv", "process_vm_writev")
-    for name in closed:
+    for name in ("keyctl", "add_key", "request_key", "ptrace", "process_vm_readv", "process_vm_writev"):
         program += _when(numbers[name], _DENY)
     # PDEATHSIG cannot be reset, not even in bubblewrap's first process, whose memory is writable.
-    program += [
-        _unless_equal(numbers["prctl"], 0, 6),
-        _load(_ARGUMENT[0]),
-        _unless_equal(_PR_SET_PDEATHSIG, 0, 3),
-    ]
-    program += [_load(_ARGUMENT[1]), _unless_equal(_SIGKILL, 1, 0), _answer(_DONE), _load(0)]
-    return program
+    program += [_unless_equal(numbers["prctl"], 0, 6), _load(_ARGUMENT[0])]
+    program += [_unless_equal(_PR_SET_PDEATHSIG, 0, 3), _load(_ARGUMENT[1])]
+    return [*program, _unless_equal(_SIGKILL, 1, 0), _answer(_DONE), _load(0)]
 
 
 def _no_cgroup_namespace(numbers: dict[str, int]) -> list[Step]:

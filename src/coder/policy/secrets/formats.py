@@ -119,11 +119,6 @@ def _name(stem: str) -> re.Pattern[bytes]:
     return re.compile((stem + _JOIN).encode())
 
 
-def prose_names_secret(text: str) -> bool:
-    """Whether a sentence tells a password."""
-    return expression(_IN_PROSE).search(text) is not None
-
-
 def is_sample(value: str) -> bool:
     """Whether it is a placeholder, as in documentation."""
     return expression(_SAMPLE).search(value) is not None
@@ -373,13 +368,10 @@ def secret_in(text: str) -> str:
     looks like: such a fact can be rephrased at no cost."""
     from coder.policy.secrets.vendors import find_tokens
 
-    for _start, _end, kind in [
-        *find_tokens(text, text, sure=False),
-        *_pem(text, least=0),
-        *in_addresses(text),
-    ]:
-        return _DESCRIPTIONS.get(kind, "an access key")
-    named = prose_names_secret(text) or next(named_values(text), None)
+    for found in (find_tokens(text, text, sure=False), _pem(text, least=0), in_addresses(text)):
+        for _start, _end, kind in found:
+            return _DESCRIPTIONS.get(kind, "an access key")
+    named = expression(_IN_PROSE).search(text) or next(named_values(text), None)
     return _DESCRIPTIONS["value"] if named else ""
 
 
