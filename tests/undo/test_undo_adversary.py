@@ -194,7 +194,7 @@ class Walk:
 
     def check(self, turn: tuple[Picture, Picture], now: Picture, left: Picture, outcome: UndoOutcome) -> None:
         before, after = turn
-        spared = [*outcome.kept, *outcome.uncovered, *outcome.merged, *outcome.shared]
+        spared = [*outcome.kept, *outcome.uncovered, *outcome.merged]
         apart = [str(Path(path).relative_to(self.root)) for path in spared]
         for name in {*before, *after, *now, *left}:
             if any(name == path or name.startswith(f"{path}/") for path in apart):

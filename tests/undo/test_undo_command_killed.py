@@ -94,7 +94,7 @@ def test_undo_in_the_resumed_session_takes_back_the_whole_turn(shop: Shop) -> No
     journal = resume(shop)
     assert journal.cut_off() == []
     outcome = journal.undo()
-    assert (outcome.conflicts, outcome.unsure) == ([], [])
+    assert not outcome.refused
     assert shop.held() == {"gone": "1\n", "old": "1\n"}
     journal.redo()
     assert shop.held() == LEFT
@@ -104,7 +104,7 @@ def test_the_next_command_of_any_session_finds_it_out_first(shop: Shop) -> None:
     with running(shop.root.parent):
         shop.do("echo 2 > old; rm gone; echo x > made")
     shop.run("echo theirs >> old; echo theirs > new")
-    assert list((shop.home / "trees").glob("*/open/*/window")) == [shop.shell._windows.directory / "window"]
+    assert list((shop.home / "trees").glob("*/open/*/window")) == [shop.shell._commands.directory / "window"]
     outcome = shop.journal.undo()
     assert (outcome.conflicts, outcome.shared) == ([], [])
     assert shop.held() == LEFT
@@ -138,7 +138,7 @@ def test_a_kill_before_the_command_began_puts_nothing_down_to_it(shop: Shop) -> 
     assert shop.held() == {"gone": "1\n", "old": "by hand\n"}
 
 
-def test_what_may_have_been_changed_after_the_kill_is_left_and_named(shop: Shop) -> None:
+def test_changes_after_the_kill_are_not_covered(shop: Shop) -> None:
     with running(shop.root.parent) as child:
         shop.do("echo 2 > old; echo x > made")
         beat = next((shop.home / "trees").glob("*/open/*/beat"))
@@ -154,12 +154,12 @@ def test_what_may_have_been_changed_after_the_kill_is_left_and_named(shop: Shop)
     (previewed,) = journal.preview()
     outcome = journal.undo()
     assert previewed == outcome
-    assert shop.names(outcome.unsure) == ["gone", "new", "old"]
+    assert shop.names(outcome.uncovered) == ["gone", "new", "old"]
     assert shop.names(outcome.removed) == ["by-tool", "earlier", "made"]
-    assert shop.held() == {"new": "by hand\n", "old": "2\nby hand\n"}
-    forced = journal.undo(force=True)
-    assert {Path(copy).read_text() for copy in forced.kept_copies} == {"by hand\n", "2\nby hand\n"}
-    assert shop.held() == {"gone": "1\n", "old": "1\n"}
+    by_hand = {"new": "by hand\n", "old": "2\nby hand\n"}
+    assert shop.held() == by_hand
+    journal.redo()
+    assert shop.held() == {"by-tool": "tool\n", "earlier": "1\n", "made": "x\n"} | by_hand
 
 
 def test_what_tools_of_the_resumed_session_did_first_is_a_turn_of_its_own(shop: Shop) -> None:
@@ -185,7 +185,7 @@ def test_what_ran_beside_it_is_not_known_to_be_its_doing(shop: Shop) -> None:
     shop.run("true")
     outcome = killed(shop).undo()
     assert shop.names(outcome.shared) == ["old"]
-    assert shop.held() == {"gone": "1\n", "old": "2\n"}
+    assert shop.held() == {"by-tool": "tool\n", "earlier": "1\n", "gone": "1\n", "old": "2\n"}
 
 
 @pytest.mark.parametrize("lost", ["base", "packs"])

@@ -1,4 +1,4 @@
-"""Two sessions whose commands run at the same moment: neither takes back what may be the other's doing."""
+"""Two sessions run commands at the same time: a change that may be the other's is a conflict."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_what_changed_while_both_ran_is_refused_by_both_and_forced_by_either(pai
     assert one.held() == {"made": "x\n", "old": "2\n"}
 
 
-def test_the_rest_of_the_turn_is_undone_and_force_takes_back_what_was_left(pair: Pair) -> None:
+def test_a_turn_with_a_shared_change_is_refused_whole_and_undone_by_force(pair: Pair) -> None:
     one, other = pair
     one.put("old", "1\n")
     one.tool("by-tool", "mine\n")
@@ -65,25 +65,22 @@ def test_the_rest_of_the_turn_is_undone_and_force_takes_back_what_was_left(pair:
     one.shell.after()
     other.shell.after()
     expected = {"alone": "alone\n", "by-tool": "mine\n", "old": "2\n"}
-    assert one.held() == expected
     (previewed,) = one.journal.preview()
     outcome = one.journal.undo()
     assert previewed == outcome
-    assert not outcome.refused
-    assert (one.names(outcome.shared), one.names(outcome.removed)) == (["old"], ["by-tool", "alone"])
-    assert one.held() == {"old": "2\n"}
+    assert (outcome.refused, one.names(outcome.shared)) == (True, ["old"])
+    assert one.held() == expected
     again = UndoJournal(one.journal.directory)
-    assert again.undo().turn == 0  # without force there is nothing more to it
     (previewed,) = again.preview(force=True)
     forced = again.undo(force=True)
     assert one.names(forced.restored) == one.names(previewed.restored) == ["old"]
+    assert one.names(forced.removed) == ["by-tool", "alone"]
     assert one.held() == {"old": "1\n"}
-    assert again.undo(force=True).turn == 0
     again.redo()
     assert one.held() == expected
 
 
-def test_several_turns_stop_at_one_that_is_not_taken_back_whole(pair: Pair) -> None:
+def test_several_turns_stop_at_a_conflict(pair: Pair) -> None:
     one, other = pair
     one.tool("first", "1\n")
     one.journal.begin_turn(2)
@@ -93,38 +90,9 @@ def test_several_turns_stop_at_one_that_is_not_taken_back_whole(pair: Pair) -> N
     other.shell.after()
     assert [o.turn for o in one.journal.preview(2)] == [2]
     assert [o.turn for o in one.journal.undo_turns(2)] == [2]
-    assert one.held() == {"first": "1\n", "shared": "x\n"}
+    assert one.held() == {"first": "1\n", "second": "2\n", "shared": "x\n"}
     assert [o.turn for o in one.journal.undo_turns(2, force=True)] == [2, 1]
     assert one.held() == {}
-
-
-def test_what_an_earlier_undo_left_is_none_of_the_turns_from_one_on(pair: Pair) -> None:
-    one, other = pair
-    for turn, name in ((1, "first"), (2, "second"), (3, "third")):
-        one.journal.begin_turn(turn)
-        one.tool(name, "x\n")
-    one.journal.begin_turn(4)
-    one.tool("fourth", "x\n")
-    other.shell.before("short")
-    one.run("echo x > shared")
-    other.shell.after()
-    assert [o.turn for o in one.journal.undo_since(4)] == [4]
-    assert [o.turn for o in one.journal.preview_since(2, force=True)] == [4, 3, 2]
-    assert [o.turn for o in one.journal.undo_since(2, force=True)] == [4, 3, 2]
-    assert one.held() == {"first": "x\n"}
-
-
-def test_what_the_undo_of_an_earlier_turn_left_stays(pair: Pair) -> None:
-    one, other = pair
-    other.shell.before("short")
-    one.run("echo x > shared")
-    other.shell.after()
-    one.tool("first", "x\n")
-    one.journal.begin_turn(2)
-    one.tool("second", "x\n")
-    assert one.names(one.journal.undo_turn(1)[0].shared) == ["shared"]
-    assert [o.turn for o in one.journal.undo_since(2, force=True)] == [2]
-    assert one.held() == {"shared": "x\n"}
 
 
 def test_what_one_did_before_and_after_the_other_s_command_is_its_own(pair: Pair) -> None:
@@ -140,7 +108,7 @@ def test_what_one_did_before_and_after_the_other_s_command_is_its_own(pair: Pair
     one.shell.after()
     outcome = one.journal.undo()
     assert one.names(outcome.shared) == ["both"]
-    assert one.held() == {"both": "2\n"}
+    assert one.held() == {"both": "2\n", "early": "x\n", "late": "x\n"}
     assert other.names(other.journal.undo().shared) == ["both"]
 
 
@@ -198,52 +166,36 @@ def test_a_session_that_was_closed_or_killed_is_not_waited_for(pair: Pair) -> No
 
 def abandon(shell: ShellUndo) -> None:
     """As a kill does: the lock is gone, and nothing else has been seen to."""
-    windows = shell._windows
-    windows._heartbeat.end()
-    os.close(windows._descriptor)
-    windows._descriptor = -1
+    commands = shell._commands
+    commands._heartbeat.end()
+    os.close(commands._descriptor)
+    commands._descriptor = -1
 
 
 # what is the other's for certain
 
 
-def test_what_a_tool_of_the_other_wrote_meanwhile_is_never_the_command_s(pair: Pair) -> None:
+def test_a_tool_s_write_after_the_command_s_is_not_the_command_s(pair: Pair) -> None:
+    """A file that the command wrote after the other session's tool is a conflict."""
     one, other = pair
-    one.put("before", "1\n")
-    one.put("after", "1\n")
-    one.put("between", "1\n")
+    for name in ("before", "after", "alone"):
+        one.put(name, "1\n")
     one.shell.before("long")
+    other.tool("alone", "1\ntool\n")
     one.do("echo command >> before")
     other.tool("before", "1\ncommand\ntool\n")
     other.tool("after", "1\ntool\n")
     one.do("echo command >> after")
-    one.do("echo command >> between")
-    other.tool("between", "1\ncommand\ntool\n")
-    one.do("echo more >> between")
     one.shell.after()
-    assert other.names(other.journal.undo().conflicts) == ["after", "between"]
     outcome = one.journal.undo()
-    # The command's own lines border on the tool's: nothing is guessed, and nothing lost.
-    assert one.names(outcome.conflicts) == ["before", "between"]
-    one.journal.undo(force=True)
-    assert one.held()["after"] == "1\ntool\n"
-    other.journal.undo(force=True)
-    assert one.held()["after"] == "1\n"
-
-
-def test_what_the_command_did_around_a_tool_s_write_comes_out_by_lines(pair: Pair) -> None:
-    one, other = pair
-    lines = [f"{n}\n" for n in range(30)]
-    path = one.put("a", "".join(lines))
-    one.shell.before("long")
-    one.do("sed -i 's/^3$/command/' a")
-    other.tool("a", path.read_text().replace("15\n", "tool\n"))
-    one.do("sed -i 's/^25$/command/' a")
-    one.shell.after()
-    assert one.journal.undo().conflicts == []
-    assert path.read_text() == "".join(lines).replace("15\n", "tool\n")
-    other.journal.undo()
-    assert path.read_text() == "".join(lines)
+    assert (one.names(outcome.conflicts), one.names(outcome.shared)) == (["before"], ["after"])
+    assert other.names(other.journal.undo().conflicts) == ["after"]
+    forced = one.journal.undo(force=True)
+    assert {Path(copy).read_text() for copy in forced.kept_copies} == {
+        "1\ncommand\ntool\n",
+        "1\ntool\ncommand\n",
+    }
+    assert one.held() == {"before": "1\n", "after": "1\n", "alone": "1\ntool\n"}
 
 
 def test_an_undo_and_a_redo_of_the_other_are_not_the_command_s(pair: Pair) -> None:
@@ -277,14 +229,12 @@ def test_what_the_other_did_is_known_also_when_it_has_gone_on(pair: Pair, turns:
     assert one.journal.undo().turn == 0
 
 
-def test_what_the_other_has_left_as_shared_stays_shared(pair: Pair) -> None:
+def test_a_change_that_the_other_could_not_undo_is_shared(pair: Pair) -> None:
     one, other = pair
     one.put("a", "1\n")
     one.shell.before("long")
     other.run("echo 2 > a")
-    assert other.journal.undo().refused
-    other.tool("b", "x\n")
-    other.journal.undo()  # in part: the rest of the turn is left
+    assert other.names(other.journal.undo().shared) == ["a"]
     other.journal.begin_turn(2)
     other.tool("c", "x\n")
     one.shell.after()
@@ -324,7 +274,7 @@ def test_what_the_other_had_half_done_when_ours_began_is_not_ours_to_go_back_to(
     assert one.held() == {"mine": "mine\n", "replaced": "1\n", "rewritten": "1\n"}
 
 
-def test_a_tool_s_write_that_was_announced_and_comes_later(pair: Pair) -> None:
+def test_a_tool_s_write_that_is_journalled_but_not_done_yet(pair: Pair) -> None:
     one, other = pair
     path = one.put("a", "1\n")
     one.shell.before("long")
@@ -389,11 +339,11 @@ def two_overlapping_sessions(project: Project) -> list[str]:
 
 @pytest.mark.thorough
 def test_two_processes_whose_commands_meet(project: Project) -> None:
-    """`/undo` of either leaves what was made while both ran, and says why; force takes it back."""
+    """`/undo` of either refuses and says why; force takes the changes back."""
     first, second = two_overlapping_sessions(project)
     before = files_of(project)
     assert {"ann.met", "bob.met", "ann.txt"} <= before
-    why = "changed while a command of another session ran"
+    why = "another session was running a command"
     with ScriptedServer([]) as server:
 
         def said(session: str, *words: str) -> subprocess.CompletedProcess[str]:
@@ -405,17 +355,15 @@ def test_two_processes_whose_commands_meet(project: Project) -> None:
         assert refused.returncode == 1
         assert "Turn 1 was not undone" in refused.stderr
         for name in ("ann.met", "bob.met"):
-            assert f"  left {name}: {why}" in refused.stderr
-            assert f"  leave {name}: {why}" in shown.stdout
-        assert "/undo force takes them back" in refused.stderr
-        assert "不动 ann.met：它改变时另一个会话的命令也在运行" in chinese.stdout
-        undone = said(first, "/undo")
-        assert undone.returncode == 0
-        assert "  removed ann.txt\n" in undone.stdout
-        assert f"  left ann.met: {why}\n" in undone.stdout
-        assert "/undo force takes back what was left" in undone.stdout
-        assert files_of(project) == before - {"ann.txt"}
-        assert "  removed ann.met\n" in said(first, "/undo force").stdout
+            assert f"  {name}: {why}" in refused.stderr
+            assert f"  {name}: {why}" in shown.stdout
+        assert "/undo force replaces them" in refused.stderr
+        assert "ann.met：当时另一个会话的命令也在运行" in chinese.stdout
+        assert said(first, "/undo").returncode == 1
+        assert files_of(project) == before
+        undone = said(first, "/undo force").stdout
+        assert "  removed ann.txt\n" in undone
+        assert "  removed ann.met\n" in undone
         assert files_of(project) == before - {"ann.txt", "ann.met", "bob.met"}
         said(first, "/redo")
         assert files_of(project) == before

@@ -372,8 +372,6 @@ class Undo(Entry, frozen=True, kw_only=True):
     kept: list[str]
     uncovered: list[str]
     kept_copies: list[str]
-    shared: list[str]
-    unsure: list[str]
     forced: bool
     hunks: list[str] = []
 

@@ -107,19 +107,19 @@ async def _undo(agent: Agent, turn: int, *, force: bool) -> list[UndoOutcome] | 
     await recover_killed_commands(agent)
     if not force:
         would = await asyncio.to_thread(journal.preview_since, turn)
-        if not all(one.complete for one in would):
+        if any(one.refused for one in would):
             return _refusal(agent, turn, would)
     outcomes = await carry_out(agent, "undo", journal.undo_since, turn, force=force)
     if isinstance(outcomes, Text):
         return Reply(outcomes, ok=False)
-    if not force and not all(one.complete for one in outcomes):  # changed by somebody in between
+    if not force and any(one.refused for one in outcomes):  # changed by somebody in between
         return _refusal(agent, turn, outcomes)
     return outcomes
 
 
 def _refusal(agent: Agent, turn: int, outcomes: Sequence[UndoOutcome]) -> Reply:
     show = agent.place.workspace.show
-    paths = {p: None for one in outcomes for p in (*one.conflicts, *one.shared, *one.unsure)}
+    paths = {p: None for one in outcomes for p in (*one.conflicts, *one.shared)}
     files = [show(Path(path)) for path in paths]
     text = Text("rewind.refused", turn=turn, files="\n".join(f"  {shown(file)}" for file in files))
     return Reply(text, ok=False, data={"refused": files, "turn": turn})
@@ -160,7 +160,7 @@ async def take_back_rewind(agent: Agent, *, force: bool) -> Reply:
     if isinstance(outcomes, Text):
         return Reply(outcomes, ok=False)
     lines = [line for one in outcomes for line in outcome_lines(agent, one, "redo")]
-    if outcomes and not outcomes[-1].complete and not force:
+    if outcomes and outcomes[-1].refused and not force:
         return Reply(JoinedText(lines), ok=False)
     session.log.append(entries.Rewind(before=last.before, back=True))
     await _take_over(session)

@@ -121,7 +121,7 @@ async def recover_killed_commands(agent: Agent) -> None:
 async def carry_out(
     agent: Agent, action: str, turns: _Turns, which: int, *, force: bool
 ) -> list[UndoOutcome] | Text:
-    """Undo or redo, recorded; the phrase says why it failed."""
+    """Undo or redo, and record it. Returns the error message if it failed."""
     # Shielded from cancellation: an interrupted undo is completed only by the next one.
     work = asyncio.ensure_future(asyncio.to_thread(turns, which, force=force))
     try:
@@ -190,16 +190,13 @@ def outcome_lines(agent: Agent, outcome: UndoOutcome, manner: str, *, alone: boo
     """`manner`: undo, redo, or would. `alone`: the turn was named, so that the command must name it again."""
     shown = _shown_paths(agent)
     again = f"/undo turn {outcome.turn}" if alone else "/redo" if manner == "redo" else "/undo"
-    if outcome.conflicts:
-        names = _lines([f"  {shown(path)}" for path in outcome.conflicts])
+    if outcome.refused:
+        names: list[AnyText] = [f"  {shown(path)}" for path in outcome.conflicts]
+        names += ["  " + Text("undo.shared", path=shown(path)) for path in outcome.shared]
         key = "undo.would_not" if manner == "would" else f"{manner}.conflict"
         if outcome.turn >= REVIEWS:
             key = "record.review_conflict"
-        return [Text(key, turn=outcome.turn, files=JoinedText(names), again=again)]
-    left = _doubtful_lines(agent, outcome, manner)
-    if outcome.refused:
-        key = "undo.would_doubt" if manner == "would" else "undo.doubtful"
-        return [Text(key, turn=outcome.turn, files=JoinedText(_lines(left)), again=again)]
+        return [Text(key, turn=outcome.turn, files=JoinedText(_lines(names)), again=again)]
     each = {
         "restored": (outcome.restored, "undo.would_restore" if manner == "would" else f"{manner}.restored"),
         "removed": (outcome.removed, "undo.would_remove" if manner == "would" else f"{manner}.removed"),
@@ -213,23 +210,12 @@ def outcome_lines(agent: Agent, outcome: UndoOutcome, manner: str, *, alone: boo
     if caches := len(named) - len(lines):
         lines.append("  " + Text("undo.caches", n=caches))
     lines += ["  " + Text("undo.copy", path=path) for path in outcome.kept_copies]
-    lines += [*left, Text("undo.force_rest", again=again)] if left else []
     if not lines and manner != "redo" and outcome.turn < REVIEWS:
         return [Text("undo.nothing_left", turn=outcome.turn)]
     head = "undo.preview" if manner == "would" else f"{manner}.done"
     if outcome.turn >= REVIEWS:
         head = f"record.review_{manner}"
     return [Text(head, turn=outcome.turn), *_lines(lines or ["  " + Text("undo.no_change")])]
-
-
-def _doubtful_lines(agent: Agent, outcome: UndoOutcome, manner: str) -> list[AnyText]:
-    """What may be somebody else's doing."""
-    shown = _shown_paths(agent)
-    shared, unsure = ("undo.shared", "undo.unsure")
-    if manner == "would":
-        shared, unsure = ("undo.would_leave_shared", "undo.would_leave_unsure")
-    each = {shared: outcome.shared, unsure: outcome.unsure}
-    return ["  " + Text(key, path=shown(path)) for key, paths in each.items() for path in paths]
 
 
 def _lines(lines: Sequence[AnyText]) -> Sequence[AnyText]:
@@ -276,8 +262,6 @@ def keep_outcome(
         kept=outcome.kept,
         uncovered=outcome.uncovered,
         kept_copies=outcome.kept_copies,
-        shared=outcome.shared,
-        unsure=outcome.unsure,
         forced=force,
         hunks=list(hunks),
     )
@@ -298,8 +282,6 @@ def _note(agent: Agent, action: str, outcome: UndoOutcome, hunks: Sequence[str],
         listed = "".join(f"\n- {hunk}" for hunk in hunks)
         note = f"The person has {what}{listed}\n{reason}\nFiles: " if hunks else f"The person has {what}: "
     note += f"{names([*outcome.restored, *outcome.removed]) or 'none'}."
-    if outcome.shared or outcome.unsure:
-        note += f" Left as they are: {names([*outcome.shared, *outcome.unsure])}."
     if outcome.merged:
         note += f" Merged with later changes: {names(outcome.merged)}."
     return note

@@ -26,7 +26,6 @@ from coder.history.sinks import encode
 from coder.history.undo.apply_steps import PathState, Step, apply_steps, path_of, state_of, text_of
 from coder.history.undo.journal_files import KEPT_TURNS, MOVES, REDOING, REVIEWS, UNDOING, JournalFiles
 from coder.history.undo.plan import (
-    KILLED,
     MERGED_BYTES,
     Change,
     Plan,
@@ -111,8 +110,8 @@ class UndoOutcome(msgspec.Struct, frozen=True):
     """What an undo or redo did or would do; `turn` is 0 where there was nothing to do, and from `REVIEWS` on
     where hunks were taken back or done again.
 
-    Left alone: `kept` (directories that are not empty), `shared` (another session's command ran at the time),
-    `unsure` (may have changed after a command was killed). `kept_copies`: what a forced undo replaced.
+    Nothing was done because of `conflicts` (changed since) and `shared` (another session was running a
+    command). `kept`: directories that are not empty. `kept_copies`: what a forced undo replaced.
     """
 
     turn: int = 0
@@ -124,17 +123,11 @@ class UndoOutcome(msgspec.Struct, frozen=True):
     uncovered: list[str] = []
     kept_copies: list[str] = []
     shared: list[str] = []
-    unsure: list[str] = []
 
     @property
     def refused(self) -> bool:
-        """Nothing was changed because of conflicts or doubts."""
-        done = self.restored or self.removed or self.merged
-        return bool(self.conflicts or (not done and (self.shared or self.unsure)))
-
-    @property
-    def complete(self) -> bool:
-        return not (self.conflicts or self.shared or self.unsure)
+        """Nothing was changed because of conflicts, and nothing will be without force."""
+        return bool(self.conflicts or self.shared)
 
 
 class _Task(msgspec.Struct, frozen=True):
@@ -146,7 +139,6 @@ class _Task(msgspec.Struct, frozen=True):
     name: str = ""
     begun: list[Change] = []
     drops: str = ""
-    rest: bool = False  # the doubtful changes that an earlier undo left
 
 
 class UndoJournal:
@@ -179,9 +171,9 @@ class UndoJournal:
             self.written().add(path)
             self.add([Change(text_of(path), before, later, made, by_tool=True)])
 
-    def add(self, changes: Iterable[Change], turn: int = 0) -> None:
+    def add(self, changes: Iterable[Change], turn: int = 0, at: int | None = None) -> None:
         """Append changes of this turn (or of `turn`) whose contents were stored with `keep`."""
-        now = time.time_ns()
+        now = time.time_ns() if at is None else at
         changes = [msgspec.structs.replace(change, at=now) for change in changes]
         with self.lock:
             make_private(self.directory)
@@ -243,23 +235,19 @@ class UndoJournal:
     # undo and redo
 
     def undo(self, *, force: bool = False, since: int = 0) -> UndoOutcome:
-        """Undo the newest turn that changed files; nothing if a file is in conflict. Doubtful changes are
-        left unless `force`, which may also follow later."""
+        """Undo the newest turn that changed files; nothing if a file is in conflict, unless `force`."""
         self._recover_interrupted()
-        for task in self._to_undo(force, since):
-            outcome = self._run(task, force)
-            if outcome.turn:
-                return outcome
-        return UndoOutcome()
+        task = next(self._to_undo(since), None)
+        return self._run(task, force) if task else UndoOutcome()
 
     def undo_turns(self, count: int, *, force: bool = False) -> list[UndoOutcome]:
-        """Undo `count` turns, newest first; stops at the first that is not complete."""
-        return _repeat_while_complete(count, lambda: self.undo(force=force))
+        """Undo `count` turns, newest first; stops at the first that is refused."""
+        return _repeat_until_refused(count, lambda: self.undo(force=force))
 
     def undo_since(self, turn: int, *, force: bool = False) -> list[UndoOutcome]:
         """Undo this turn and all later ones, after what was interrupted."""
-        most = sum(1 for _ in self._to_undo(force, turn))
-        return _repeat_while_complete(most, lambda: self.undo(force=force, since=turn))
+        most = sum(1 for _ in self._to_undo(turn))
+        return _repeat_until_refused(most, lambda: self.undo(force=force, since=turn))
 
     def undo_turn(self, turn: int, *, force: bool = False) -> list[UndoOutcome]:
         """Undo this turn alone: later changes of its files are merged with, and where they cannot be, nothing
@@ -336,22 +324,22 @@ class UndoJournal:
 
     def preview_since(self, turn: int, *, force: bool = False) -> list[UndoOutcome]:
         """Dry run of `undo_since`."""
-        return self._preview(sum(1 for _ in self._to_undo(force, turn)), force, turn)
+        return self._preview(sum(1 for _ in self._to_undo(turn)), force, turn)
 
     def _preview(self, count: int, force: bool, since: int = 0) -> list[UndoOutcome]:
         self._recover_interrupted()
         tree = PlannedTree()
-        waiting = self._to_undo(force, since)
+        waiting = self._to_undo(since)
 
         def plan_next() -> UndoOutcome:
-            for task in waiting:
-                found = self._plan(task, tree, force)
-                if not (task.rest and found.nothing_to_do):
-                    tree.apply(found.steps.values())
-                    return _outcome(task, found, force=force)
-            return UndoOutcome()
+            task = next(waiting, None)
+            if task is None:
+                return UndoOutcome()
+            found = self._plan(task, tree, force)
+            tree.apply(found.steps.values())
+            return _outcome(task, found, force=force)
 
-        return _repeat_while_complete(count, plan_next)
+        return _repeat_until_refused(count, plan_next)
 
     def redo(self, *, force: bool = False) -> UndoOutcome:
         """Redo the turn that was undone last, unless files were changed since."""
@@ -368,7 +356,7 @@ class UndoJournal:
 
     def redo_turns(self, count: int, *, force: bool = False) -> list[UndoOutcome]:
         """Redo `count` turns, the one undone last first."""
-        return _repeat_while_complete(count, lambda: self.redo(force=force))
+        return _repeat_until_refused(count, lambda: self.redo(force=force))
 
     def turns(self) -> list[int]:
         """Turns that can be undone."""
@@ -410,14 +398,10 @@ class UndoJournal:
         kept = self.files.content(state.blob) if state.blob and state.kind == "file" else None
         return _UNKNOWN if kept is None else kept
 
-    def _to_undo(self, force: bool, since: int = 0) -> Iterator[_Task]:
-        """First what was interrupted or left, then turn by turn, back to the turn `since`."""
+    def _to_undo(self, since: int = 0) -> Iterator[_Task]:
+        """First what was interrupted, then turn by turn, back to the turn `since`."""
         for turn, moves in self.files.begun(REDOING).items():
             yield _Task(turn, moves, begun=moves, drops=REDOING)
-        last = next(iter(self.files.redos()), 0)
-        if force and last and last >= since:
-            doubtful = [c for c in self.files.changes(self.files.undone(last)) if c.doubt]
-            yield _Task(last, doubtful, rest=True)
         begun = self.files.begun(UNDOING)
         turns = [*self.files.turns(), *(turn for turn in begun if turn >= REVIEWS)]
         for turn in sorted(turns, key=lambda turn: (turn in begun, turn), reverse=True):
@@ -440,11 +424,9 @@ class UndoJournal:
         reverted."""
         found = self._plan(task, PlannedTree(), force)
         outcome = _outcome(task, found, force=force)
-        if task.rest and found.nothing_to_do:
-            return UndoOutcome()
         if outcome.refused and not force:
             return outcome
-        replaced = dict.fromkeys([*found.conflicts, *found.doubtful])
+        replaced = dict.fromkeys([*found.conflicts, *found.shared])
         copies = [c for path in replaced if path in found.steps and (c := self._copy(found.steps[path]))]
         self._write_ahead(task, [self._move(step) for step in found.steps.values() if not step.is_noop])
         applied = {step.path for step in apply_steps(found.steps.values())}
@@ -463,12 +445,7 @@ class UndoJournal:
         return plan(task.changes, tree, self.files.content, force=force, begun=task.begun, resuming=resuming)
 
     def _write_ahead(self, task: _Task, moves: list[Change]) -> None:
-        if task.rest:
-            earlier = self.files.changes(self.files.redo(task.turn))
-            anew = {move.path for move in moves}
-            all_moves = [*(move for move in earlier if move.path not in anew), *moves]
-            self.files.write_redo(task.turn, all_moves)
-        elif task.name:
+        if task.name:
             self.files.begin(task.name, task.turn, moves)
         self.files.add_changes(MOVES, moves)
 
@@ -496,9 +473,9 @@ class UndoJournal:
         return held
 
 
-def _repeat_while_complete(count: int, one: Callable[[], UndoOutcome]) -> list[UndoOutcome]:
+def _repeat_until_refused(count: int, one: Callable[[], UndoOutcome]) -> list[UndoOutcome]:
     outcomes: list[UndoOutcome] = []
-    while len(outcomes) < count and (not outcomes or outcomes[-1].complete):
+    while len(outcomes) < count and not (outcomes and outcomes[-1].refused):
         outcome = one()
         if not outcome.turn:
             break
@@ -509,12 +486,9 @@ def _repeat_while_complete(count: int, one: Callable[[], UndoOutcome]) -> list[U
 def _outcome(task: _Task, found: Plan, *, force: bool) -> UndoOutcome:
     """Conflicts without `force` mean that nothing was done."""
     uncovered = list({c.path: None for c in task.changes if c.lost})
-    left = {} if force else found.doubtful
-    shared = [path for path, doubt in left.items() if doubt != KILLED]
-    unsure = [path for path, doubt in left.items() if doubt == KILLED]
-    if found.conflicts and not force:
+    if (found.conflicts or found.shared) and not force:
         return UndoOutcome(
-            turn=task.turn, conflicts=found.conflicts, uncovered=uncovered, shared=shared, unsure=unsure
+            turn=task.turn, conflicts=found.conflicts, uncovered=uncovered, shared=found.shared
         )
     made = {directory for change in task.changes for directory in change.made}
     moved = [s for s in found.steps.values() if not s.is_noop and s.path not in made]
@@ -529,6 +503,4 @@ def _outcome(task: _Task, found: Plan, *, force: bool) -> UndoOutcome:
         merged=paths(lambda s: s.merged and not s.goal.absent),
         kept=found.kept,
         uncovered=uncovered,
-        shared=shared,
-        unsure=unsure,
     )

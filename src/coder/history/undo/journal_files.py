@@ -126,10 +126,6 @@ class JournalFiles:
         )
         self._stamp(file)
 
-    def write_redo(self, turn: int, moves: Iterable[Change]) -> None:
-        self.write_changes(self.redo(turn), moves)
-        self._stamp(self.redo(turn))
-
     def _stamp(self, file: Path) -> None:
         """Make it the newest: redo goes by modification time, which is coarse and may be set back."""
         others = (path.stat().st_mtime_ns for path in self.directory.glob("redo-*.jsonl") if path != file)

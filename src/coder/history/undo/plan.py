@@ -2,7 +2,7 @@
 
 For each path, consecutive changes of the turn are joined into one. Where the path still has the last state,
 the first is restored. Where a person has edited it since, a three-way merge reverts the turn's change; where
-that does not merge cleanly, the path is in conflict. Changes of doubtful origin are left alone.
+that does not merge cleanly, the path is in conflict.
 """
 
 from __future__ import annotations
@@ -29,12 +29,11 @@ MERGED_BYTES = 1 << 20  # up to this size the state after a change is kept too, 
 Content = Callable[[str], bytes | None]  # kept bytes by their digest
 Result = tuple[PathState, bytes | None, bool]  # a path's goal, its bytes, and whether lines were merged
 _DEFAULT_DIR_MODE = 0o755
-KILLED = "/killed"  # not a session id: the change may be later than a command killed with its session
 
 
 class Change(msgspec.Struct, frozen=True, omit_defaults=True):
     """One line of a turn's manifest. `made`: directories created for it. `at`: when it was journalled
-    (nanoseconds). `doubt`: who may have made it instead, a session id or `KILLED`."""
+    (nanoseconds). `shared`: another session may have made it."""
 
     path: str
     before: PathState
@@ -43,21 +42,17 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True):
     lost: bool = False  # the old content was not kept: it can only be reported
     by_tool: bool = False  # exact: nobody else can have made it
     at: int = 0
-    doubt: str = ""
+    shared: bool = False
 
 
 class Plan(msgspec.Struct, frozen=True):
     """One step per path. `conflicts`: edited since and not mergeable; `kept`: left alone, because a directory
-    is not empty or force cannot help; `doubtful`: would change, but may be someone else's."""
+    is not empty or force cannot help; `shared`: would change, but may be another session's."""
 
     steps: dict[str, Step]
     conflicts: list[str]
     kept: list[str]
-    doubtful: dict[str, str] = {}
-
-    @property
-    def nothing_to_do(self) -> bool:
-        return all(step.is_noop for step in self.steps.values())
+    shared: list[str]
 
 
 class PlannedTree:
@@ -112,11 +107,11 @@ def plan(
     begun: Iterable[Change] = (),
     resuming: bool = True,
 ) -> Plan:
-    """Plan the way back to before these changes. `force` overwrites conflicts and doubtful changes. `begun`:
+    """Plan the way back to before these changes. `force` overwrites conflicts. `begun`:
     the moves of an interrupted undo or redo; `resuming`: this call continues it."""
     steps: dict[str, Step] = {}
     conflicts: list[str] = []
-    doubtful: dict[str, str] = {}
+    shared: list[str] = []
     interrupted = {move.path: move for move in begun}
     for path, own in by_path(changes).items():
         try:
@@ -128,31 +123,24 @@ def plan(
         done = _completed(move, now) if resuming else None
         ended = done or _walk_back(_runs(own), *_settled_state(move, now, held), content)
         step = _step(path, now, ended or (own[0].before, None, False), content)
-        doubt = next((change.doubt for change in own if change.doubt), "")
-        if doubt and not (step and step.is_noop):
-            doubtful[path] = doubt
-            if not force:
-                steps[path] = Step(path, now, now, held)
-                continue
-        if ended is None or step is None:
+        if any(change.shared for change in own) and not (step and step.is_noop):
+            shared.append(path)
+        elif ended is None or step is None:
             conflicts.append(path)
         steps[path] = step or Step(path, now, now, held)
     _add_missing_directories(steps, tree)
-    doubtful = {path: doubt for path, doubt in doubtful.items() if force or steps[path].is_noop}
     kept = _keep_nonempty(steps, tree)
     blocked = [path for path in steps if _is_blocked(steps[path], steps, tree)]
     if force:
         for path in blocked:
             steps[path] = _unchanged(steps[path])
         # Unreadable, or the old content is lost: force does not help.
-        unrecoverable = [path for path in conflicts if path not in blocked and _is_unchanged(path, steps)]
+        refused = [path for path in (*conflicts, *shared) if path not in blocked]
+        unrecoverable = [path for path in refused if path not in steps or steps[path].is_noop]
         left = [*kept, *blocked, *(path for path in unrecoverable if path not in kept)]
-        return Plan(steps, [path for path in conflicts if path not in left], left, doubtful)
-    return Plan(steps, conflicts + [path for path in blocked if path not in conflicts], kept, doubtful)
-
-
-def _is_unchanged(path: str, steps: dict[str, Step]) -> bool:
-    return path not in steps or steps[path].is_noop
+        return Plan(steps, [path for path in conflicts if path not in left], left, shared)
+    blocked = [path for path in blocked if path not in conflicts and path not in shared]
+    return Plan(steps, [*conflicts, *blocked], kept, shared)
 
 
 def _add_missing_directories(steps: dict[str, Step], tree: PlannedTree) -> None:

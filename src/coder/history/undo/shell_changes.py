@@ -3,7 +3,7 @@
 Covers the workspace: contents, permission bits, symlinks, directories, creation and deletion. Does not cover
 `.git`, ignored files that no tool wrote, files beyond the limits, or anything outside; these are named. What
 a person changes while a command runs counts as the command's; what another session's file tool writes does
-not. A change made while commands of two sessions run is journalled as doubtful.
+not. A change made while commands of two sessions run is a conflict: undo asks for force.
 
 The state before is on disk when a command begins, so one killed together with its session is recovered by the
 next session that runs a command here or undoes it.
@@ -24,9 +24,9 @@ import msgspec
 from coder.base.safe_open import read_whole, repository_of
 from coder.history.tree.index import Base
 from coder.history.tree.scan import Tree, TreeLimits
-from coder.history.undo.attribution import CLOCK_NS, RunContext, journal_changes
+from coder.history.undo.command_changes import RunContext, journal_changes
 from coder.history.undo.journal import UndoJournal
-from coder.history.undo.overlap import CommandWindows, Orphan
+from coder.history.undo.running_commands import Orphan, RunningCommands
 
 _HARD_LINKING = ("ln ", "link", "cp -", "rsync")  # may create hard links, which inotify does not report
 _GIT_REFS = ("HEAD", "logs/HEAD", "packed-refs", "refs/heads", "refs/stash")
@@ -50,7 +50,7 @@ class _StartTime:
 
     def since(self) -> int:
         set_back = (time.time_ns() - self._wall) - (time.monotonic_ns() - self._steady)
-        return self._wall - CLOCK_NS + min(0, set_back)
+        return self._wall + min(0, set_back)
 
 
 class ShellUndo:
@@ -74,8 +74,8 @@ class ShellUndo:
         own = [self._root / ".coder" / "history", self._root / ".coder" / "sessions"]
         self._excluded = [*own, home, *excluded]
         self._tree = self._new_tree()
-        self._windows = CommandWindows(self._directory / "open", journal.directory.name)
-        self._base = Base(self._windows.directory)
+        self._commands = RunningCommands(self._directory / "open", journal.directory.name)
+        self._base = Base(self._commands.directory)
         self._git_directories = _git_directories(self._root)
         self._git: dict[Path, list[int]] = {}
         self._check_hard_links = False
@@ -92,9 +92,9 @@ class ShellUndo:
         with self._lock:
             if not self._running:
                 self._clock = _StartTime()
-            self._recover_orphans(self._windows.open(self.journal.turn, command))
+            self._recover_orphans(self._commands.open(self.journal.turn, command))
             self._tree.also = {os.fsencode(path) for path in self.journal.written()}
-            self._tree.shared = self._windows.others
+            self._tree.shared = self._commands.others
             linking = any(word in command for word in _HARD_LINKING)
             self._check_hard_links = linking or (self._check_hard_links and self._running > 0)
             found = self._tree.sync(check_hard_links=self._check_hard_links)
@@ -105,7 +105,7 @@ class ShellUndo:
                     self._git = self._git_state()
                 self.journal.command_begins(command)
                 self._tree.save_base(self._base)
-                self._windows.base_saved()
+                self._commands.base_saved()
             self._running += 1
 
     def not_run(self) -> None:
@@ -116,7 +116,7 @@ class ShellUndo:
     def _command_ended(self, *, journalled: bool) -> None:
         self._running -= 1
         if not self._running:
-            self._windows.close(journalled=journalled)
+            self._commands.close(journalled=journalled)
             with contextlib.suppress(OSError):
                 self.journal.commands_ended(journalled=journalled)
 
@@ -142,15 +142,15 @@ class ShellUndo:
     def recover(self) -> None:
         """Journal what commands changed that were killed with their sessions. Never raises."""
         with self._lock:
-            self._recover_orphans(self._windows.orphans())
+            self._recover_orphans(self._commands.orphans())
 
     def close(self) -> None:
         with self._lock:
             self._tree.close()
-            self._windows.unregister()
+            self._commands.unregister()
 
     def _run_context(self) -> RunContext:
-        return RunContext(self._clock.since(), self._windows.overlaps())
+        return RunContext(self._clock.since(), self._commands.beside_another())
 
     def _recover_orphans(self, orphans: list[Orphan]) -> None:
         for orphan in orphans:
@@ -172,8 +172,8 @@ class ShellUndo:
                 return
             tree.also = {os.fsencode(path) for path in journal.written()}
             found = tree.sync()
-            under = RunContext(first.at - CLOCK_NS, orphan.overlaps, orphan.until)
-            journal_changes(tree, journal, found, under, first.turn)
+            beside = first.beside or self._running > 0 or self._commands.beside_another()
+            journal_changes(tree, journal, found, RunContext(first.at, beside, orphan.until, first.turn))
             journal.was_covered((command.turn, command.command) for command in orphan.commands)
         finally:
             tree.close()

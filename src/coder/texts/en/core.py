@@ -330,8 +330,8 @@ TEXTS: dict[str, str] = {
     "attach.unreadable": "@{name} cannot be read: {why}.",
     # record: undo of commands, redo
     "redo.conflict": (
-        "Turn {turn} was not done again, because these files have changed since:\n{files}\n/redo force "
-        "replaces them all the same (a copy is kept)."
+        "Turn {turn} was not redone, because these files have changed since:\n{files}\n/redo force "
+        "replaces them anyway (a copy is kept)."
     ),
     "redo.done": "Did the file changes of turn {turn} again:",
     "redo.nothing": "There is nothing to redo.",

@@ -1,5 +1,4 @@
-"""Sessions announce to each other when a command runs that undo covers: a change made while two of them run
-cannot be attributed to either.
+"""Sessions announce their running commands: a change made while two of them run may be of either.
 
 Each session has a directory in $CODER_HOME with an advisory lock held for the life of its process, so a
 killed session is one whose lock is free. No session waits for another's command.
@@ -25,45 +24,21 @@ BEAT_SECONDS = 1.0  # heartbeat interval: how exactly the end of a killed comman
 _WINDOW, _BEAT, _LOCK = "window", "beat", "lock"
 
 
-class Overlap(msgspec.Struct, frozen=True):
-    """A session whose command ran at the same time. `at`: when the overlap began; `ended`: its command has
-    ended and is journalled; `under_way`: it had begun before ours."""
-
-    session: str
-    at: int
-    ended: bool = False
-    under_way: bool = False
-
-
 class Opened(msgspec.Struct, array_like=True, frozen=True, tag="open"):
-    """A covered command begins at `at` (nanoseconds)."""
+    """A covered command begins at `at` (nanoseconds). `beside`: a command of another session was running."""
 
     session: str
     turn: int
     command: str
     at: int
+    beside: bool = False
 
 
 class _BaseSaved(msgspec.Struct, array_like=True, frozen=True, tag="noted"):
     """The state before the command is on disk."""
 
 
-class _OverlapBegan(msgspec.Struct, array_like=True, frozen=True, tag="met"):
-    """Another session's command began, or was already running since `under_way_since`."""
-
-    session: str
-    token: str
-    at: int
-    under_way_since: int = 0
-
-
-class _OverlapEnded(msgspec.Struct, array_like=True, frozen=True, tag="left"):
-    """That command has ended and is journalled."""
-
-    token: str
-
-
-Line = Opened | _BaseSaved | _OverlapBegan | _OverlapEnded
+Line = Opened | _BaseSaved
 
 
 class Orphan:
@@ -78,11 +53,6 @@ class Orphan:
         self.base_saved = any(isinstance(line, _BaseSaved) for line in lines)
 
     @property
-    def overlaps(self) -> list[Overlap]:
-        """Also those that began after the kill: the comparison sees their changes too."""
-        return _overlaps(_lines(self._descriptor))
-
-    @property
     def until(self) -> int:
         begun = max((command.at for command in self.commands), default=0)
         with contextlib.suppress(OSError):
@@ -95,12 +65,10 @@ class Orphan:
         self.release()
 
     def release(self) -> None:
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-        self._descriptor = -1
+        os.close(self._descriptor)
 
 
-class CommandWindows:
+class RunningCommands:
     """One session's announcements. Never raises: without file locks, other sessions stay unknown."""
 
     def __init__(self, directory: Path, session: str) -> None:
@@ -108,26 +76,21 @@ class CommandWindows:
         self._session = session
         self._token = f"{time.time_ns():x}-{os.urandom(4).hex()}"
         self.directory = directory / self._token
-        self.others = False  # other sessions existed at the last `open`
+        self.others = False  # other sessions existed at the last scan
+        self._claimed: set[str] = set()  # orphans
+        self._beside = False
         self._descriptor = -1
         self._heartbeat = _Heartbeat(self.directory / _BEAT)
 
     def open(self, turn: int, command: str) -> list[Orphan]:
-        """Announce a command before it starts, and record those that run. Returns the orphans, each to one
-        caller only."""
-        now = time.time_ns()
+        """Announce a command before it starts. Returns the orphans, each to one caller only."""
         orphans: list[Orphan] = []
         with contextlib.suppress(OSError), self._exclusive():
             self._register()
-            lines: list[Line] = [Opened(self._session, turn, command, now)]
-            if not os.fstat(self._descriptor).st_size:
-                running = self._scan_others(orphans)
-                lines += [
-                    _OverlapBegan(first.session, token, now, first.at) for token, first in running.items()
-                ]
-                for token in running:
-                    self._notify(token, _OverlapBegan(self._session, self._token, now))
-            _append(self._descriptor, *lines)
+            running = self._scan_others(orphans)
+            self._beside = running or (self._beside and os.fstat(self._descriptor).st_size > 0)
+            line = Opened(self._session, turn, command, time.time_ns(), self._beside)
+            _append(self._descriptor, line)
             self._heartbeat.start()
         return orphans
 
@@ -144,18 +107,24 @@ class CommandWindows:
             self._scan_others(found)
         return found
 
-    def _scan_others(self, orphans: list[Orphan]) -> dict[str, Opened]:
-        """The first running command of each other session, by token. Collects orphans on the way."""
-        running: dict[str, Opened] = {}
-        self.others = False
+    def beside_another(self) -> bool:
+        """Whether another session's command was running when ours began, or is running now."""
+        with contextlib.suppress(OSError):
+            self._beside = self._scan_others(None) or self._beside
+        return self._beside
+
+    def _scan_others(self, orphans: list[Orphan] | None) -> bool:
+        """Whether another session runs a command. Orphans are collected, or counted as running."""
+        running = self.others = False
         with os.scandir(self._all) as found:
-            others = [entry.name for entry in found if entry.name not in (self._token, _LOCK)]
+            others = [entry.name for entry in found if entry.name not in {self._token, _LOCK, *self._claimed}]
         for token in others:
             try:
                 descriptor = os.open(self._all / token / _WINDOW, os.O_RDWR | os.O_CLOEXEC)
             except OSError:
                 continue
-            if _lock(descriptor):
+            if orphans is not None and _lock(descriptor):
+                self._claimed.add(token)
                 orphan = Orphan(self._all / token, descriptor)
                 if orphan.commands:
                     orphans.append(orphan)
@@ -163,42 +132,22 @@ class CommandWindows:
                     orphan.discard()
                 continue
             self.others = True
-            opened = [line for line in _lines(descriptor) if isinstance(line, Opened)]
-            if opened:
-                running[token] = opened[0]
+            running = running or os.fstat(descriptor).st_size > 0
             os.close(descriptor)
         return running
 
-    def overlaps(self) -> list[Overlap]:
-        """Commands of other sessions that have run meanwhile."""
-        return _overlaps(_lines(self._descriptor)) if self._descriptor >= 0 else []
-
     def close(self, *, journalled: bool = True) -> None:
-        """The command has ended and, if `journalled`, its changes are in the journal."""
+        """The command has ended. Unless its changes are `journalled`, it counts as running until the next."""
         self._heartbeat.stop()
-        if self._descriptor < 0:
-            return
-        with contextlib.suppress(OSError), self._exclusive():
-            running = {line.token for line in _lines(self._descriptor) if isinstance(line, _OverlapBegan)}
-            os.ftruncate(self._descriptor, 0)
-            ended = _OverlapEnded(self._token)
-            for token in running if journalled else ():
-                self._notify(token, ended)
-
-    def _notify(self, token: str, line: Line) -> None:
-        """Append a line for another session, unless its command has ended."""
-        with contextlib.suppress(OSError):
-            descriptor = os.open(self._all / token / _WINDOW, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
-            try:
-                if os.fstat(descriptor).st_size:
-                    _append(descriptor, line)
-            finally:
-                os.close(descriptor)
+        if self._descriptor >= 0 and journalled:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._descriptor, 0)
 
     def unregister(self) -> None:
         self._heartbeat.end()
         if self._descriptor >= 0:
-            rmtree(self.directory, ignore_errors=True)
+            if not os.fstat(self._descriptor).st_size:  # otherwise another session may recover it
+                rmtree(self.directory, ignore_errors=True)
             os.close(self._descriptor)
             self._descriptor = -1
 
@@ -216,11 +165,8 @@ class CommandWindows:
 
     @contextlib.contextmanager
     def _exclusive(self) -> Iterator[None]:
-        try:
-            descriptor = os.open(self._all / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except FileNotFoundError:
-            make_private(self._all)
-            descriptor = os.open(self._all / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        make_private(self._all)
+        descriptor = os.open(self._all / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)  # held for a few system calls, never for a command
             yield
@@ -229,7 +175,7 @@ class CommandWindows:
 
 
 class _Heartbeat:
-    """Heartbeat: touches a file while a command runs, so that a killed session's end is known."""
+    """Touches a file while a command runs, so that a killed session's end is known."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -240,7 +186,7 @@ class _Heartbeat:
     def start(self) -> None:
         self._beating.set()
         if self._thread is None:
-            self._thread = threading.Thread(target=self._beat, name="undo-pulse", daemon=True)
+            self._thread = threading.Thread(target=self._beat, name="undo-heartbeat", daemon=True)
             self._thread.start()
 
     def stop(self) -> None:
@@ -268,8 +214,8 @@ def _lock(descriptor: int) -> bool:
     return True
 
 
-def _append(descriptor: int, *lines: Line) -> None:
-    write_all(descriptor, b"".join(encode(line) + b"\n" for line in lines))
+def _append(descriptor: int, line: Line) -> None:
+    write_all(descriptor, encode(line) + b"\n")
 
 
 def _lines(descriptor: int) -> list[Line]:
@@ -279,18 +225,3 @@ def _lines(descriptor: int) -> list[Line]:
         with contextlib.suppress(msgspec.DecodeError):  # torn by a kill
             found.append(decoder.decode(line))
     return found
-
-
-def _overlaps(lines: list[Line]) -> list[Overlap]:
-    """One per session, which may have begun and ended commands several times."""
-    began: dict[str, list[_OverlapBegan]] = {}
-    for line in lines:
-        if isinstance(line, _OverlapBegan):
-            began.setdefault(line.token, []).append(line)
-    ended = [line.token for line in lines if isinstance(line, _OverlapEnded)]
-    return [
-        Overlap(
-            times[0].session, times[0].at, ended.count(token) >= len(times), bool(times[0].under_way_since)
-        )
-        for token, times in began.items()
-    ]
