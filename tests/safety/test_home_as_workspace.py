@@ -74,7 +74,7 @@ def test_walks_leave_it_out_and_say_so(
     project: Project, ripgrep: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not ripgrep:
-        monkeypatch.setattr("coder.tools.search.find.find_ripgrep", lambda path, workspace: None)
+        monkeypatch.setattr("coder.tools.search.ripgrep.find_ripgrep", lambda path, workspace: None)
     home = str(project.home.relative_to(project.cwd))
     lines, files, listed, below = results(
         project,

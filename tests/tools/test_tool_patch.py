@@ -239,7 +239,7 @@ def test_clashes_are_refused(world: World) -> None:
     missing = world.call(Patch(), patch=envelope("*** Update File: aa.py", "-two", "+2"))
     assert "did you mean a.py" in missing.for_model
     wrong = "--- a/a.py\n+++ /dev/null\n@@ -1 +0,0 @@\n-one\n"
-    assert "holds more lines" in world.call(Patch(), patch=wrong).for_model
+    assert "has more lines" in world.call(Patch(), patch=wrong).for_model
     assert (world.root / "a.py").exists()
 
 

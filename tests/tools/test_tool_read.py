@@ -243,7 +243,7 @@ def test_a_missing_path_is_looked_up_by_its_last_name(
     world: World, engine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if engine == "python":
-        monkeypatch.setattr("coder.tools.search.find.find_ripgrep", lambda *_: None)
+        monkeypatch.setattr("coder.tools.search.ripgrep.find_ripgrep", lambda *_: None)
     world.put(".gitignore", "build/\n")
     for path in ("lib/app.py", "lib/deep/utils/x.py", "build/app.py", "other/config/app.toml"):
         world.put(path, "x\n")

@@ -19,7 +19,6 @@ from coder.base.process import programs
 from coder.tools.glob import Glob
 from coder.tools.grep import Grep
 from coder.tools.list import List
-from coder.tools.search import find as search
 from coder.tools.search import ripgrep
 from coder.tools.search.globs import BadGlob, expand_braces, matcher
 from coder.tools.tool import ToolResult
@@ -35,7 +34,7 @@ def world(tmp_path: Path) -> World:
 @pytest.fixture(params=["ripgrep", "python"])
 def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "python":
-        monkeypatch.setattr(search, "find_ripgrep", lambda *_: None)
+        monkeypatch.setattr(ripgrep, "find_ripgrep", lambda *_: None)
     elif ripgrep.find_ripgrep(os.environ["PATH"], "/nonexistent") is None:
         pytest.skip("no ripgrep here")
     return str(request.param)
@@ -126,7 +125,7 @@ def test_both_engines_answer_alike(world: World, monkeypatch: pytest.MonkeyPatch
     world.put("many.txt", "hit\n" * 2000)
     calls.append((Grep(), {"pattern": "hit", "max_matches": 3}))
     with_ripgrep = [world.call(tool, **args) for tool, args in calls]
-    monkeypatch.setattr(search, "find_ripgrep", lambda *_: None)
+    monkeypatch.setattr(ripgrep, "find_ripgrep", lambda *_: None)
     for (tool, args), theirs in zip(calls, with_ripgrep, strict=True):
         ours = world.call(tool, **args)
         assert (theirs.meta["engine"], ours.meta["engine"]) == ("ripgrep", "python")
@@ -338,8 +337,8 @@ def test_a_search_that_takes_too_long_ends_with_what_it_has(
     world = World(world.root, _sleeper(directory, directory / "pid"))
     monkeypatch.setattr(ripgrep, "SECONDS", 0.05)
     assert "took too long" in world.call(Grep(), pattern="x").for_model
-    monkeypatch.setattr(search, "find_ripgrep", lambda *_: None)
-    monkeypatch.setattr(search, "SECONDS", -1.0)
+    monkeypatch.setattr(ripgrep, "find_ripgrep", lambda *_: None)
+    monkeypatch.setattr(ripgrep, "SECONDS", -1.0)
     world.put("a.txt", "x\n")
     result = world.call(Grep(), pattern="x")
     assert result.meta["timed_out"] is True

@@ -12,18 +12,8 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import msgspec
 
 from coder.texts import CoderError, Text
-from coder.tools.tool import (
-    Arguments,
-    OnOutput,
-    Preview,
-    Tool,
-    ToolContext,
-    ToolResult,
-    denied,
-    failed,
-    spec,
-    summed_up,
-)
+from coder.tools import tool as base
+from coder.tools.tool import Arguments, OnOutput, Preview, Tool, ToolContext, ToolResult
 
 if TYPE_CHECKING:
     from coder.tools.changes import Change
@@ -74,7 +64,7 @@ class SaveMemory(Tool):
     kind = "edits"
     keys = ("fact",)
     for_subagents = False
-    spec = spec(
+    spec = base.spec(
         "save_memory",
         DESCRIPTION,
         {
@@ -116,8 +106,8 @@ class SaveMemory(Tool):
         path = context.workspace.show(saved.path)
         meta = {"path": path, "scope": scope, "fact": saved.fact, "added": saved.added}
         if not saved.added:
-            return summed_up(Text("tool.known"), f"Already in {path}: {saved.fact}", meta=meta)
-        return summed_up(
+            return base.summed_up(Text("tool.known"), f"Already in {path}: {saved.fact}", meta=meta)
+        return base.summed_up(
             Text("tool.remembered", path=path),
             f"Saved to {path}. It holds from now on, here and in later sessions: {saved.fact}",
             meta=meta,
@@ -125,7 +115,7 @@ class SaveMemory(Tool):
 
 
 def _not_saved(reason: NotSaved, scope: Scope) -> ToolResult:
-    answer = denied if reason.refused else failed
+    answer = base.denied if reason.refused else base.failed
     return answer(str(reason), reason.phrase, scope=scope)
 
 

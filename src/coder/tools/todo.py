@@ -7,18 +7,8 @@ from typing import Any
 import msgspec
 
 from coder.texts import Text
-from coder.tools.tool import (
-    Arguments,
-    OnOutput,
-    Preview,
-    Todo,
-    Tool,
-    ToolContext,
-    ToolResult,
-    failed,
-    spec,
-    summed_up,
-)
+from coder.tools import tool as base
+from coder.tools.tool import Arguments, OnOutput, Preview, Todo, Tool, ToolContext, ToolResult
 
 MAX_TODOS = 100  # a longer plan is not a plan, and it is in the context at every step
 _MARKS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]", "cancelled": "[-]"}
@@ -50,7 +40,7 @@ class _OfTheList(Tool):
 class TodoRead(_OfTheList):
     """The list as it is."""
 
-    spec = spec("todoread", "Read the todo list of this session.", {}, [])
+    spec = base.spec("todoread", "Read the todo list of this session.", {}, [])
     concurrent = True
 
     def preview(self, args: Arguments, context: ToolContext) -> Preview:
@@ -58,7 +48,7 @@ class TodoRead(_OfTheList):
 
     async def run(self, args: Arguments, context: ToolContext, on_output: OnOutput) -> ToolResult:
         text = as_text(context.todos)
-        return summed_up(
+        return base.summed_up(
             Text("tool.todos", n=len(context.todos)), text, meta={"todos": _plain(context.todos)}
         )
 
@@ -66,7 +56,7 @@ class TodoRead(_OfTheList):
 class TodoWrite(_OfTheList):
     """The whole list, replaced."""
 
-    spec = spec(
+    spec = base.spec(
         "todowrite",
         "Replace the whole todo list. Use it for work of several steps: one item in_progress at most, "
         "and mark an item completed as soon as it is.",
@@ -95,10 +85,10 @@ class TodoWrite(_OfTheList):
     async def run(self, args: Arguments, context: ToolContext, on_output: OnOutput) -> ToolResult:
         todos = _parse(args["todos"])
         if isinstance(todos, str):
-            return failed(todos)
+            return base.failed(todos)
         context.todos = todos
         done = sum(t.status == "completed" for t in todos)
-        return summed_up(
+        return base.summed_up(
             Text("tool.todos_done", done=done, all=len(todos)),
             f"kept; {done} of {len(todos)} completed",  # the list itself stands in the call
             meta={"todos": _plain(todos)},

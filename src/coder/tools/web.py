@@ -33,6 +33,10 @@ REDIRECTS = 5
 _LOCAL_NAMES = (".localhost", ".local", ".internal", ".lan", ".home.arpa", ".svc")
 # Codecs of Python that are no charset of the web; some take the square of the time.
 _NO_CHARSET = ("idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined", "utf-7")
+_HEADERS = {
+    "User-Agent": f"coder/{__version__}",
+    "Accept": "text/html,text/plain,text/markdown,application/json;q=0.9,*/*;q=0.5",
+}
 _TEXT_TYPES = ("json", "xml", "javascript", "ecmascript", "yaml", "toml", "csv", "x-sh", "graphql", "sql")
 
 
@@ -71,8 +75,8 @@ class Fetcher:
             return failed(f"{clean(url)}: no answer within {SECONDS:g} seconds")
         except _Refused as refusal:
             return denied(str(refusal))
-        except HttpError as fault:
-            return failed(f"{clean(url)}: {fault}")
+        except HttpError as error:
+            return failed(f"{clean(url)}: {error}")
         finally:
             await client.close()
         return await _result(page, offset, min(limit, MAX_CHARS))
@@ -82,7 +86,7 @@ class Fetcher:
             address = parse_address(url)
             if proxy_for(address, context.environment) is not None:
                 self._refuse_literal(address)
-            response = await client.request("GET", url, _headers(), follow=False)
+            response = await client.request("GET", url, _HEADERS, follow=False)
             if response.status not in (301, 302, 303, 307, 308):
                 return await _body(response, url)
             response.abort()
@@ -97,10 +101,9 @@ class Fetcher:
             raise HttpError("dns", Text("fault.host_named_unknown", host=address.host)) from None
         if not found:
             raise HttpError("dns", Text("fault.host_no_address", host=address.host))
-        if not self._allow_private:
-            for ip in found:
-                if not is_public(ip):
-                    raise _Refused(_private(address.host, ip))
+        private = next((ip for ip in found if not is_public(ip)), "")
+        if private and not self._allow_private:
+            raise _Refused(_private(address.host, private))
         return found[0]
 
     def _refuse_literal(self, address: Address) -> None:
@@ -124,11 +127,6 @@ async def _look_up(host: str, port: int) -> list[str]:
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
-def _headers() -> dict[str, str]:
-    accept = "text/html,text/plain,text/markdown,application/json;q=0.9,*/*;q=0.5"
-    return {"User-Agent": f"coder/{__version__}", "Accept": accept}
-
-
 def _next(url: str, response: Response) -> str:
     location = response.headers.get("location", "").strip()
     if not location:
@@ -150,12 +148,8 @@ async def _body(response: Response, url: str) -> _Page:
 async def _result(page: _Page, offset: int, limit: int) -> ToolResult:
     kind = page.content_type.partition(";")[0].strip()
     shown = clean(page.url)
-    meta: dict[str, Any] = {
-        "url": page.url,
-        "status": page.status,
-        "content_type": kind,
-        "bytes": len(page.data),
-    }
+    meta: dict[str, Any] = {"url": page.url, "status": page.status}
+    meta |= {"content_type": kind, "bytes": len(page.data)}
     if not _is_text(kind, page.data):
         return failed(f"{shown} is {kind or 'binary'}, not text; fetch only reads text", **meta)
     cut = len(page.data) > MAX_BYTES
@@ -247,16 +241,7 @@ def literal_address(host: str) -> str | None:
 
 
 _SKIPPED = {
-    "script",
-    "style",
-    "noscript",
-    "template",
-    "svg",
-    "iframe",
-    "object",
-    "canvas",
-    "select",
-    "button",
+    *("script", "style", "noscript", "template", "svg", "iframe", "object", "canvas", "select", "button")
 }
 _BLOCKS = {
     *("p", "div", "section", "article", "main", "header", "footer", "nav", "aside", "form", "figure"),
@@ -314,15 +299,11 @@ def _markup(html: str, at: int) -> tuple[int, str]:
     if found is None and html[at + 1 : at + 2] not in ("!", "?"):
         return -1, ""
     end = html.find(">", at, at + _LONGEST_TAG)
-    while end >= 0 and _inside_quotes(html, at, end):
+    while end >= 0 and html.count('"', at, end) % 2:
         end = html.find(">", end + 1, at + _LONGEST_TAG)
         if end - at > 1024:  # a quote that was never closed, more likely than an attribute this long
             break
     return (end + 1 if end >= 0 else -1), found[0].lower() if found else ""
-
-
-def _inside_quotes(html: str, at: int, end: int) -> bool:
-    return html.count('"', at, end) % 2 == 1
 
 
 class _Reader:

@@ -28,18 +28,7 @@ from threading import BoundedSemaphore
 from typing import NamedTuple
 
 from coder.base.process.programs import Prepared, Process, Starting
-from coder.policy.sandbox.launch import (
-    SCOPE_ABSTRACT_SOCKETS,
-    SCOPES_FROM,
-    call,
-    checked,
-    enter,
-    enter_scope,
-    landlock_abi,
-    make_ruleset,
-    no_new_privileges,
-    program_of,
-)
+from coder.policy.sandbox import launch
 from coder.policy.sandbox.seccomp import connect_filter, server_calls
 
 _LIBC = ctypes.CDLL(None, use_errno=True)  # releases the GIL
@@ -131,7 +120,7 @@ def _inside(starting: Starting, started: _Started, tcp: TcpRule | None) -> None:
     """Start the command and wait for it: this thread is its parent for --die-with-parent."""
     listening = Future[int]()
     try:
-        no_new_privileges()
+        launch.no_new_privileges()
         shared = tcp is not None and tcp.ports is not None  # the network of the machine: Landlock's commands
         abstract = _restrict_abstract_sockets(mounts=not shared)
         start_new_thread(_outside, (listening, _Allowed(abstract, tcp)))
@@ -170,19 +159,19 @@ def _restrict_abstract_sockets(*, mounts: bool) -> bool:
     """Deny connections to abstract sockets, which are scoped to the network namespace (X11, a session bus).
     Only a domain without file rules lets bubblewrap mount; Landlock's own commands could move no file between
     directories in one. False if unsupported."""
-    if landlock_abi() < SCOPES_FROM:
+    if launch.landlock_abi() < launch.SCOPES_FROM:
         return False
     if mounts:
-        enter(make_ruleset([0, 0, SCOPE_ABSTRACT_SOCKETS]))
+        launch.enter(launch.make_ruleset([0, 0, launch.SCOPE_ABSTRACT_SOCKETS]))
     else:
-        enter_scope(SCOPE_ABSTRACT_SOCKETS)
+        launch.enter_scope(launch.SCOPE_ABSTRACT_SOCKETS)
     return True
 
 
 def _install_listener(*, servers: bool) -> int:
     """Put this thread and its children under the filter; returns the descriptor that receives its calls."""
-    program, _held = program_of(connect_filter(servers=servers))
-    return call(_SECCOMP, _SET_MODE_FILTER, _NEW_LISTENER, ctypes.byref(program))
+    program, _held = launch.program_of(connect_filter(servers=servers))
+    return launch.call(_SECCOMP, _SET_MODE_FILTER, _NEW_LISTENER, ctypes.byref(program))
 
 
 def _serve(listener: int, allowed: _Allowed) -> None:
@@ -293,7 +282,7 @@ def _serving(request: _Request, tcp: TcpRule, cleanup: _Cleanup) -> int:
 
 def _is_on_loopback(connection: int) -> bool:
     name, size = ctypes.create_string_buffer(_LONGEST_ADDRESS), ctypes.c_uint(_LONGEST_ADDRESS)
-    checked(_LIBC.getsockname(connection, name, ctypes.byref(size)))
+    launch.checked(_LIBC.getsockname(connection, name, ctypes.byref(size)))
     found = _internet_address(name.raw[: size.value])
     return found is not None and (getattr(found[0], "ipv4_mapped", None) or found[0]).is_loopback
 
@@ -328,11 +317,11 @@ def _close_later(descriptor: int, cleanup: _Cleanup) -> int:
 def _copy_descriptor(pid: int, descriptor: int) -> int:
     """A copy of another process's descriptor (pidfd_getfd)."""
     try:
-        process = checked(_LIBC.syscall(_PIDFD_OPEN, pid, 0))
+        process = launch.checked(_LIBC.syscall(_PIDFD_OPEN, pid, 0))
     except OSError:  # a thread's id
-        process = checked(_LIBC.syscall(_PIDFD_OPEN, _leader(pid), 0))
+        process = launch.checked(_LIBC.syscall(_PIDFD_OPEN, _leader(pid), 0))
     try:
-        return checked(_LIBC.syscall(_PIDFD_GETFD, process, descriptor, 0))
+        return launch.checked(_LIBC.syscall(_PIDFD_GETFD, process, descriptor, 0))
     finally:
         os.close(process)
 
@@ -348,7 +337,7 @@ def _open_in_namespace(pid: int, name: str) -> int:
             # EAGAIN: something was mounted or renamed meanwhile, anywhere, and `..` has to be resolved anew.
             if found >= 0 or ctypes.get_errno() != errno.EAGAIN:
                 break
-        return checked(found)
+        return launch.checked(found)
     finally:
         os.close(root)
 
@@ -360,7 +349,7 @@ def _leader(thread: int) -> int:
 
 def _option(connection: int, level: int, name: int) -> int:
     value, size = ctypes.c_int(), ctypes.c_uint(4)
-    checked(_LIBC.getsockopt(connection, level, name, ctypes.byref(value), ctypes.byref(size)))
+    launch.checked(_LIBC.getsockopt(connection, level, name, ctypes.byref(value), ctypes.byref(size)))
     return value.value
 
 

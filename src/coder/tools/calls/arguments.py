@@ -71,9 +71,8 @@ def _value(value: Any, schema: dict[str, Any], name: str) -> Any:
     if kind in _NAMES and not _is(value, kind):
         raise BadArguments(f"{name} must be {_NAMES[kind]}, not {_short(value)}")
     if "enum" in schema and value not in schema["enum"]:
-        raise BadArguments(
-            f"{name} must be one of {', '.join(map(str, schema['enum']))}, not {_short(value)}"
-        )
+        choices = ", ".join(map(str, schema["enum"]))
+        raise BadArguments(f"{name} must be one of {choices}, not {_short(value)}")
     if kind == "array" and "items" in schema:
         return [_value(item, schema["items"], f"{name}[{at}]") for at, item in enumerate(value)]
     if kind == "object" and "properties" in schema:
@@ -132,16 +131,12 @@ def read_json(value: Any) -> Any:
     """A JSON text of an object or a list as what it holds; any other value as it is."""
     if not isinstance(value, str) or not value.lstrip().startswith(("{", "[")):
         return value
-
     text = value.strip()
     try:
         found, end = read_lenient(text)
     except (NotReadable, ValueError, RecursionError):
         return value
     return found if end == len(text) else value
-
-
-# -- a tool of several verbs, and tools for what a patch says ---------------------------------------------
 
 
 def _first(given: Given, *names: str) -> Any:
@@ -204,9 +199,8 @@ def _search_files(given: Given) -> tuple[str, Given]:
     """Of some this searches names, of others contents: what it is given tells which."""
     if "regex" in given or "query" in given:
         return "grep", given
-    if re.search(r"[*?]", str(given.get("pattern", ""))) and not re.search(
-        r"[.\\][*+]|[()|^$]", str(given["pattern"])
-    ):
+    pattern = str(given.get("pattern", ""))
+    if re.search(r"[*?]", pattern) and not re.search(r"[.\\][*+]|[()|^$]", pattern):
         return "glob", given
     raise BadArguments("use grep to search in files, glob to find files by name")
 
@@ -223,9 +217,6 @@ SHAPES: dict[str, Callable[[Given], tuple[str, Given]]] = {
     **dict.fromkeys(("bashoutput", "shelloutput", "taskoutput"), _job("output")),
     **dict.fromkeys(("killshell", "killbash", "taskstop"), _job("stop")),
 }
-
-
-# -- arguments that are ours in another form --------------------------------------------------------------
 
 
 def settled(meant: str, given: Given, root: Path) -> tuple[str, Given]:
@@ -399,9 +390,8 @@ def _amount(value: Any) -> float:
     try:
         return float(value)
     except (TypeError, ValueError):
-        raise BadArguments(
-            f"timeout must be a number, not {value!r}; timeout_ms is in milliseconds"
-        ) from None
+        why = f"timeout must be a number, not {value!r}; timeout_ms is in milliseconds"
+        raise BadArguments(why) from None
 
 
 def _todos(given: Given, root: Path) -> tuple[str, Given]:
@@ -443,8 +433,7 @@ def _task(given: Given, root: Path) -> tuple[str, Given]:
 
 
 def _skill(given: Given, root: Path) -> tuple[str, Given]:
-    if "action" not in given:
-        given["action"] = "load" if given.get("name") else "list"
+    given.setdefault("action", "load" if given.get("name") else "list")
     return "skill", given
 
 

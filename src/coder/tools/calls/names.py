@@ -18,7 +18,7 @@ def _table(rows: dict[str, str]) -> dict[str, str]:
     return {alias: name for name, aliases in rows.items() for alias in (folded(name), *aliases.split())}
 
 
-# What may stand before a tool's name, with `.`, `:`, `/` or `__` between them, and say nothing.
+# What may precede a tool's name, with `.`, `:`, `/` or `__` between them, and say nothing.
 NAMESPACES = words(
     "functions function tools tool defaultapi default api namespace ns coder builtin builtins fs filesystem "
     "file files workspace repobrowser container local native assistant client agent"
@@ -87,14 +87,14 @@ INSTEAD = {
     "undoedit": "edit the text back, or leave /undo to the person",
 }
 
-_PATH = (
-    "filepath file filename targetfile absolutepath relativepath pathname uri paths files filepaths target "
-)
-_PATH += "relativeworkspacepath fullpath absolutefilepath fpath"
-_DIRECTORY = (
-    "dir directory folder dirpath directorypath targetdirectory folderpath searchpath root base basepath "
-)
-_DIRECTORY += "searchdirectory searchdir cwd targetdirectories dirname in where location "
+_PATH = """
+    filepath file filename targetfile absolutepath relativepath pathname uri paths files filepaths target
+    relativeworkspacepath fullpath absolutefilepath fpath
+    """
+_DIRECTORY = """
+    dir directory folder dirpath directorypath targetdirectory folderpath searchpath root base basepath
+    searchdirectory searchdir cwd targetdirectories dirname in where location
+    """
 
 PARAMETERS = {
     "read": _table(
@@ -191,47 +191,20 @@ HARMLESS = words(
 )
 
 # Arguments that ask for what a tool does anyway; with another value they would matter.
+_EITHER, _YES, _UTF8 = (True, False), (True,), ("utf-8", "utf8")
 AS_IT_IS: dict[str, dict[str, tuple[object, ...]]] = {
-    "read": {
-        "showlinenumbers": (True, False),
-        "linenumbers": (True, False),
-        "shouldreadentirefile": (True, False),
-        "wholefile": (True,),
-        "encoding": ("utf-8", "utf8"),
-    },
-    "list": {
-        "showhidden": (True,),
-        "includehidden": (True,),
-        "hidden": (True,),
-        "all": (True,),
-        "respectgitignore": (True,),
-        "depth": (1,),
-        "maxdepth": (1,),
-    },
-    "glob": {
-        "casesensitive": (True,),
-        "respectgitignore": (True,),
-        "recursive": (True,),
-        "type": ("file", "f", "files"),
-    },
-    "grep": {
-        "n": (True, False),
-        "linenumbers": (True, False),
-        "respectgitignore": (True,),
-        "recursive": (True,),
-        "r": (True,),
-        "h": (True, False),
-    },
-    "write": {
-        "overwrite": (True,),
-        "createdirs": (True,),
-        "createdirectories": (True,),
-        "makedirs": (True,),
-        "mkdirs": (True,),
-        "createparents": (True,),
-        "encoding": ("utf-8", "utf8"),
-        "mode": ("w", "write", "overwrite", "create", "rewrite"),
-    },
+    "read": dict.fromkeys(("showlinenumbers", "linenumbers", "shouldreadentirefile"), _EITHER)
+    | {"wholefile": _YES, "encoding": _UTF8},
+    "list": dict.fromkeys(("showhidden", "includehidden", "hidden", "all", "respectgitignore"), _YES)
+    | {"depth": (1,), "maxdepth": (1,)},
+    "glob": dict.fromkeys(("casesensitive", "respectgitignore", "recursive"), _YES)
+    | {"type": ("file", "f", "files")},
+    "grep": {"n": _EITHER, "linenumbers": _EITHER, "h": _EITHER}
+    | dict.fromkeys(("respectgitignore", "recursive", "r"), _YES),
+    "write": dict.fromkeys(
+        ("overwrite", "createdirs", "createdirectories", "makedirs", "mkdirs", "createparents"), _YES
+    )
+    | {"encoding": _UTF8, "mode": ("w", "write", "overwrite", "create", "rewrite")},
     "fetch": {"method": ("GET", "get"), "format": ("text", "markdown"), "raw": (False,)},
     "bash": {"shell": (True, "bash", "/bin/bash"), "interactive": (False,)},
 }
@@ -257,45 +230,18 @@ REFUSED = {
 }
 
 FILE_TYPES = {
-    "python": "py",
-    "javascript": "js",
-    "typescript": "ts",
-    "rust": "rs",
-    "ruby": "rb",
-    "markdown": "md",
-    "kotlin": "kt",
-    "csharp": "cs",
-    "shell": "sh",
-    "c++": "cpp",
-}
+    "python": "py", "javascript": "js", "typescript": "ts", "rust": "rs", "ruby": "rb", "markdown": "md",
+    "kotlin": "kt", "csharp": "cs", "shell": "sh", "c++": "cpp",
+}  # fmt: skip
 
 STATUSES = {
-    "inprogress": "in_progress",
-    "doing": "in_progress",
-    "active": "in_progress",
-    "started": "in_progress",
-    "current": "in_progress",
-    "done": "completed",
-    "complete": "completed",
-    "finished": "completed",
-    "completed": "completed",
-    "todo": "pending",
-    "notstarted": "pending",
-    "open": "pending",
-    "pending": "pending",
-    "cancelled": "cancelled",
-    "canceled": "cancelled",
-    "skipped": "cancelled",
+    **dict.fromkeys(words("inprogress doing active started current"), "in_progress"),
+    **dict.fromkeys(words("done complete finished completed"), "completed"),
+    **dict.fromkeys(words("todo notstarted open pending"), "pending"),
+    **dict.fromkeys(words("cancelled canceled skipped"), "cancelled"),
 }
 
 AGENTS = {
-    "general": "general",
-    "generalpurpose": "general",
-    "default": "general",
-    "worker": "general",
-    "explore": "explore",
-    "explorer": "explore",
-    "search": "explore",
-    "codesearch": "explore",
-    "research": "explore",
+    **dict.fromkeys(words("general generalpurpose default worker"), "general"),
+    **dict.fromkeys(words("explore explorer search codesearch research"), "explore"),
 }

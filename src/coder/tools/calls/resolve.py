@@ -12,19 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from coder.tools.calls import arguments as peer_calls
+from coder.tools.calls import names as peer_names
 from coder.tools.calls.arguments import BadArguments, as_object, checked, read_json, takes
-from coder.tools.calls.names import (
-    AS_IT_IS,
-    FALSE_MATTERS,
-    HARMLESS,
-    INSTEAD,
-    NAMESPACES,
-    PARAMETERS,
-    REFUSED,
-    TOOLS,
-    folded,
-    words,
-)
+from coder.tools.calls.names import TOOLS, folded, words
 from coder.tools.tool import Tool, is_mcp
 
 _WRAPPERS = words("arguments args input parameters params kwargs toolinput properties payload")
@@ -69,11 +59,13 @@ def _understood(
     parameters, extras = tool.spec.function.parameters, tool_extras(tool)
     for key in [key for key in given if key not in parameters["properties"] and key not in extras]:
         _pass_over(meant, key, given.pop(key), parameters)
-    return tool, checked(_values(given, tool), parameters, extras)
+    properties = {**parameters["properties"], **extras}
+    values = {name: _value(name, value, properties.get(name, {})) for name, value in given.items()}
+    return tool, checked(values, parameters, extras)
 
 
 def names_a_tool(name: str, tools: Mapping[str, Tool]) -> bool:
-    """Whether a name means a tool of these, whatever the arguments are."""
+    """Whether a name means one of these tools, whatever the arguments are."""
     try:
         meant = _tool_name(name, _bare(name), tools)
     except AmbiguousCall:
@@ -97,16 +89,13 @@ def tool_extras(tool: Tool) -> dict[str, Any]:
     return extras
 
 
-# -- the name ---------------------------------------------------------------------------------------------
-
-
 def _bare(name: str) -> str:
     """The name folded, without special tokens, namespaces and what else models put around it."""
     name = name.partition("<|")[0].strip(" \t\n`'\"()")
     parts = [folded(part) for part in re.split(r"[.:/]+|__", name)]
     if len(parts) > 1 and parts[-1].isdecimal():  # the call's number, as in functions.read:0
         parts.pop()
-    while len(parts) > 1 and parts[0] in NAMESPACES:
+    while len(parts) > 1 and parts[0] in peer_names.NAMESPACES:
         parts.pop(0)
     bare = "".join(parts) if not name.startswith("mcp__") else name
     for suffix in ("tool", "function"):
@@ -135,16 +124,12 @@ def _tool_name(name: str, bare: str, tools: Mapping[str, Tool]) -> str:
 def _nearest(bare: str, tools: Mapping[str, Tool]) -> str:
     from difflib import get_close_matches
 
-    if bare in INSTEAD:
-        return INSTEAD[bare]
-
+    if bare in peer_names.INSTEAD:
+        return peer_names.INSTEAD[bare]
     known = {folded(tool): tool for tool in tools} | {a: t for a, t in TOOLS.items() if t in tools}
     near = list(dict.fromkeys(known[key] for key in get_close_matches(bare, known, n=3, cutoff=0.7)))
     names = _names(tools)
     return f"do you mean {' or '.join(near)}? The tools are {names}" if near else f"the tools are {names}"
-
-
-# -- the wrapping -----------------------------------------------------------------------------------------
 
 
 def _unwrapped(given: Any, bare: str) -> Any:
@@ -189,14 +174,11 @@ def _patch_in_command(given: dict[str, Any]) -> str | None:
     return body if heredoc and last.strip() == heredoc[2] else None
 
 
-# -- the arguments ----------------------------------------------------------------------------------------
-
-
 def _renamed(meant: str, given: dict[str, Any], tool: Tool) -> dict[str, Any]:
     """The arguments under our names; what says nothing is left out, what could matter is refused."""
     parameters = tool.spec.function.parameters
     own = {folded(name): name for name in (*parameters["properties"], *tool_extras(tool))}
-    aliases = PARAMETERS.get(meant, {})
+    aliases = peer_names.PARAMETERS.get(meant, {})
     out: dict[str, Any] = {}
     for key, value in given.items():
         short = folded(key)
@@ -206,7 +188,7 @@ def _renamed(meant: str, given: dict[str, Any], tool: Tool) -> dict[str, Any]:
         elif not _absent(name, value, parameters):
             if name in out and out[name] != value:
                 if name == "context":
-                    value = max(out[name], value, key=_number)
+                    value = max(out[name], value, key=lambda one: int(one) if str(one).isdecimal() else 0)
                 else:
                     raise BadArguments(f"{name} is given twice, differently (as {key} too); give it once")
             out[name] = value
@@ -221,31 +203,25 @@ def _absent(name: str, value: Any, parameters: dict[str, Any]) -> bool:
     return not text and name not in parameters["required"] and value in _NOTHING
 
 
-def _number(value: Any) -> int:
-    return int(value) if str(value).isdecimal() else 0
-
-
 def _pass_over(meant: str, key: str, value: Any, parameters: dict[str, Any]) -> None:
     """Leave an argument out that changes nothing; raises `BadArguments` where it could."""
     from difflib import get_close_matches
 
     short = folded(key)
-    if short in HARMLESS or value in _NOTHING or value in AS_IT_IS.get(meant, {}).get(short, ()):
+    if (
+        short in peer_names.HARMLESS
+        or value in _NOTHING
+        or value in peer_names.AS_IT_IS.get(meant, {}).get(short, ())
+    ):
         return
-    if (value is False or str(value).lower() == "false") and short not in FALSE_MATTERS:
+    if (value is False or str(value).lower() == "false") and short not in peer_names.FALSE_MATTERS:
         return
-    why = REFUSED.get((meant, short))
+    why = peer_names.REFUSED.get((meant, short))
     if why is not None:
         raise BadArguments(f"{key} is not possible: {why}")
-
     near = get_close_matches(short, list(parameters["properties"]), n=1, cutoff=0.6)
     hint = f" (do you mean {near[0]}?)" if near else ""
     raise BadArguments(f"unknown {key}{hint}; the tool takes {takes(parameters)}")
-
-
-def _values(given: dict[str, Any], tool: Tool) -> dict[str, Any]:
-    properties = {**tool.spec.function.parameters["properties"], **tool_extras(tool)}
-    return {name: _value(name, value, properties.get(name, {})) for name, value in given.items()}
 
 
 def _value(name: str, value: Any, schema: dict[str, Any]) -> Any:

@@ -47,7 +47,6 @@ class FilePatch(msgspec.Struct):
 
 def parse(text: str) -> list[FilePatch]:
     """The files of a patch in either format."""
-
     lines = patch_lines(text)
     files = parse_envelope(lines) if looks_like_envelope(lines) else parse_unified(lines)
     if not files:
@@ -87,7 +86,7 @@ _MOVE = re.compile(r"^\s*\*\*\* *Move to *: *(.+?)(?: \*\*\*)?\s*$", re.IGNORECA
 _BEGIN = re.compile(r"^\s*\*\*\* *Begin Patch", re.IGNORECASE)
 _END = re.compile(r"^\*\*\* *End Patch", re.IGNORECASE)
 _NUMBERS = re.compile(r"^-(\d+)(?:,\d+)? \+\d+(?:,\d+)?(?: @@ ?(.*))?$")
-MOST_FAULTS = 20
+MOST_ERRORS = 20
 
 
 def looks_like_envelope(lines: list[str]) -> bool:
@@ -106,7 +105,7 @@ def parse_envelope(lines: list[str]) -> list[FilePatch]:
     first = next((n for n, line in enumerate(lines) if _BEGIN.match(line)), -1) + 1
     lines = _unpadded(lines, first)
     files: list[FilePatch] = []
-    faults: list[str] = []
+    errors: list[str] = []
     at = first
     while at < len(lines):
         line = lines[at]
@@ -115,18 +114,20 @@ def parse_envelope(lines: list[str]) -> list[FilePatch]:
         header = _HEADER.match(line)
         if header is None:
             if line.strip() and not line.strip().startswith("```"):
-                faults.append(f"line {at + 1} of the patch stands under no file: {line[:80]!r}")
+                errors.append(f"line {at + 1} of the patch stands under no file: {line[:80]!r}")
             at += 1
             continue
         file = FilePatch(header[1].lower(), header[2])
-        start, at = at + 1, _section_end(lines, at + 1)
+        start = at = at + 1
+        while at < len(lines) and not (_HEADER.match(lines[at]) or _END.match(lines[at])):
+            at += 1
         try:
             _section(lines[start:at], start, file)
         except BadPatch as bad:
-            faults.append(str(bad))
+            errors.append(str(bad))
         files.append(file)
-    if faults:
-        raise BadPatch("\n".join(faults[:MOST_FAULTS]))
+    if errors:
+        raise BadPatch("\n".join(errors[:MOST_ERRORS]))
     return files
 
 
@@ -145,12 +146,6 @@ def _unpadded(lines: list[str], first: int) -> list[str]:
     if out and _END.match(out[last].lstrip()):  # at the very end it can be nothing else
         out[last] = out[last].lstrip()
     return out
-
-
-def _section_end(lines: list[str], at: int) -> int:
-    while at < len(lines) and not (_HEADER.match(lines[at]) or _END.match(lines[at])):
-        at += 1
-    return at
 
 
 def _section(body: list[str], at: int, file: FilePatch) -> None:
@@ -211,17 +206,7 @@ def _closed(hunk: Hunk, file: FilePatch) -> Hunk:
 
 
 _HUNK = re.compile(r"^@@+(?: -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@+)? ?(.*)$")
-_ESCAPES = {
-    "n": b"\n",
-    "t": b"\t",
-    "r": b"\r",
-    '"': b'"',
-    "\\": b"\\",
-    "a": b"\a",
-    "b": b"\b",
-    "f": b"\f",
-    "v": b"\v",
-}
+_ESCAPES = {"n": b"\n", "t": b"\t", "r": b"\r", "a": b"\a", "b": b"\b", "f": b"\f", "v": b"\v"}
 _NULL = "/dev/null"
 
 

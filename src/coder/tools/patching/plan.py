@@ -1,4 +1,4 @@
-"""What `patch` does: the files as they will be, worked out whole before the first is changed."""
+"""Implements `patch`: the files as they will be, computed before the first is changed."""
 
 from __future__ import annotations
 
@@ -10,19 +10,8 @@ from pathlib import Path
 import msgspec
 
 from coder.texts import Text
-from coder.tools.changes import (
-    CHANGED_SINCE,
-    DETAIL_LINES,
-    RECORD_LINES,
-    Change,
-    apply,
-    bits_of,
-    check_seen,
-    current,
-    diff_preview,
-    joined,
-    reports,
-)
+from coder.tools import changes
+from coder.tools.changes import Change
 from coder.tools.patching.formats import BadPatch, FilePatch, Hunk, parse
 from coder.tools.paths import Stop, clean, locate, missing, shown
 from coder.tools.text.file import CannotEncode, NotText, Span, TextFile, load
@@ -67,18 +56,15 @@ def apply_hunks(
     failures: list[str] = []
     for number, hunk in enumerate(hunks, 1):
         try:
-            if exactly:
-                _require_one_place(lines, hunk, number)
-            spot = _place(lines, hunk, cursor, drift, number)
+            spot = _place(lines, hunk, cursor, drift, number, exactly)
         except HunkFailed as failed:
             failures.append(str(failed))
             continue
         if hunk.start is not None and hunk.old:
             drift = spot.at - (hunk.start - 1)
         if spot.left_off and notes is not None:
-            count = (
-                "1 context line that is" if spot.left_off == 1 else f"{spot.left_off} context lines that are"
-            )
+            left = spot.left_off
+            count = "1 context line that is" if left == 1 else f"{left} context lines that are"
             notes.append(f"hunk {number} applied without {count} not in the file there")
         cursor = _collect(spot, edits)
     if failures:
@@ -156,7 +142,9 @@ def _spans(
     return spans
 
 
-def _place(lines: list[str], hunk: Hunk, cursor: int, drift: int, number: int) -> _Spot:
+def _place(lines: list[str], hunk: Hunk, cursor: int, drift: int, number: int, exactly: bool) -> _Spot:
+    if exactly and (not hunk.old or len(_all_starts(lines, hunk.old, 0)) != 1):
+        raise HunkFailed(f"hunk {number} does not fit exactly, in one place")
     cursor, anchored = _after_anchors(lines, hunk, cursor, number)
     old = hunk.old
     if not old:
@@ -174,13 +162,8 @@ def _place(lines: list[str], hunk: Hunk, cursor: int, drift: int, number: int) -
     raise HunkFailed(_expected_and_actual(lines, hunk, expected, number))
 
 
-def _require_one_place(lines: list[str], hunk: Hunk, number: int) -> None:
-    if not hunk.old or len(_all_starts(lines, hunk.old, 0)) != 1:
-        raise HunkFailed(f"hunk {number} does not fit exactly, in one place")
-
-
 def _after_anchors(lines: list[str], hunk: Hunk, cursor: int, number: int) -> tuple[int, bool]:
-    """Past the lines that `@@` lines name. One that is not there is no matter if the hunk has context."""
+    """Past the lines that `@@` lines name. Missing ones are ignored if the hunk has context."""
     anchored = False
     for anchor in hunk.anchors:
         wanted = fold(anchor).strip()
@@ -241,7 +224,7 @@ def _chosen(found: list[_Spot], expected: int | None, anchored: bool, hunk: Hunk
 
 
 def _fuzzy(lines: list[str], hunk: Hunk, cursor: int, expected: int | None) -> _Spot | None:
-    """Without up to two outer context lines, as patch(1) does; only where that leaves one place."""
+    """Without up to two outer context lines, as patch(1) does, if that leaves one place."""
     head = next((n for n, (sign, _) in enumerate(hunk.lines) if sign != " "), 0)
     tail = next((n for n, (sign, _) in enumerate(reversed(hunk.lines)) if sign != " "), 0)
     for fuzz in range(1, MAX_FUZZ + 1):
@@ -277,49 +260,47 @@ def _expected_and_actual(lines: list[str], hunk: Hunk, expected: int | None, num
     wanted = "\n".join(f"\t{line[:300]}" for line in hunk.old[:12])
     if len(hunk.old) > 12:
         wanted += f"\n\t… {len(hunk.old) - 12} more lines"
-    actual = (
-        f"\nthe nearest text is:\n{numbered(lines, *near)}" if near else "\nnothing in the file is like it"
-    )
-    return f"hunk {number} fits nowhere; expected:\n{wanted}{actual}"
+    actual = f"the nearest text is:\n{numbered(lines, *near)}" if near else "nothing in the file is like it"
+    return f"hunk {number} fits nowhere; expected:\n{wanted}\n{actual}"
 
 
-_MOST_TOLD = 8000  # characters of what does not fit; beyond them each fault is one line
+_MOST_SHOWN = 8000  # characters of what does not fit; beyond them each error is one line
 
 
 def preview(args: Arguments, context: ToolContext) -> Preview:
-    return diff_preview(lambda: _planned(args, context).changes(), context)
+    return changes.diff_preview(lambda: _planned(args, context).changes(), context)
 
 
 async def apply_patch(args: Arguments, context: ToolContext) -> ToolResult:
     dry_run = bool(args.get("dry_run"))
     try:
         plan = await asyncio.to_thread(_planned, args, context)
-        changes = plan.changes()
+        planned = plan.changes()
         if not dry_run:
-            apply(changes, context)
+            changes.apply(planned, context)
     except Stop as stop:
         return stop.result
-    return _told(changes, plan.notes, dry_run, context)
+    return _result(planned, plan.notes, dry_run, context)
 
 
-def _told(changes: list[Change], notes: list[str], dry_run: bool, context: ToolContext) -> ToolResult:
-    told = reports(changes, context)
-    diff = joined(told)
-    text = "\n".join([*(report.line for report in told), *notes])
+def _result(planned: list[Change], notes: list[str], dry_run: bool, context: ToolContext) -> ToolResult:
+    reports = changes.reports(planned, context)
+    diff = changes.joined(reports)
+    text = "\n".join([*(report.line for report in reports), *notes])
     if dry_run:
         text = f"dry run, nothing was written; the patch would do this:\n{text}"
     meta = {
-        "files": [report.fields for report in told],
-        "diff": diff.text(RECORD_LINES),
+        "files": [report.fields for report in reports],
+        "diff": diff.text(changes.RECORD_LINES),
         "additions": diff.additions,
         "deletions": diff.deletions,
         "dry_run": dry_run,
     }
     key = "tool.patch_dry" if dry_run else "tool.patched"
     return summed_up(
-        Text(key, n=len(told), added=diff.additions, deleted=diff.deletions),
+        Text(key, n=len(reports), added=diff.additions, deleted=diff.deletions),
         text,
-        detail=diff.text(DETAIL_LINES),
+        detail=diff.text(changes.DETAIL_LINES),
         detail_kind="diff" if diff.lines else "",
         meta=meta,
     )
@@ -331,38 +312,38 @@ def _planned(args: Arguments, context: ToolContext) -> _Plan:
     except BadPatch as bad:
         raise Stop(failed(f"{clean(str(bad))}; nothing was changed", Text("tool.patch_unread"))) from bad
     plan = _Plan(context)
-    faults: list[ToolResult] = []
+    errors: list[ToolResult] = []
     for file in files:
         try:
             plan.add(file)
         except (HunkFailed, CannotEncode) as error:
-            faults.append(failed(f"{clean(file.path)}: {clean(str(error))}", Text("tool.patch_misfit")))
+            errors.append(failed(f"{clean(file.path)}: {clean(str(error))}", Text("tool.patch_misfit")))
         except Stop as stop:
-            faults.append(stop.result)
-    if faults:
-        raise Stop(_all_of(faults))
+            errors.append(stop.result)
+    if errors:
+        raise Stop(_all_of(errors))
     return plan
 
 
-def _all_of(faults: list[ToolResult]) -> ToolResult:
-    """One answer with all that keeps the patch from being applied, so that it can be put right at once."""
-    refused = any(fault.denied for fault in faults)
-    first = faults[0]
-    if len(faults) == 1 and first.phrase != Text("tool.patch_misfit"):
+def _all_of(errors: list[ToolResult]) -> ToolResult:
+    """One result with everything that keeps the patch from being applied."""
+    refused = any(error.denied for error in errors)
+    first = errors[0]
+    if len(errors) == 1 and first.phrase != Text("tool.patch_misfit"):
         text = first.for_model.partition(": ")[2]
         text = text if "nothing was " in text.lower() else f"{text}; nothing was changed"
         return msgspec.structs.replace(first, for_model=f"{'denied' if refused else 'error'}: {text}")
-    told, room = [], _MOST_TOLD
+    shown_errors, room = [], _MOST_SHOWN
     learned: list[tuple[Path, bytes]] = []
-    for fault in faults:
-        text = fault.for_model.partition(": ")[2]
-        told.append(text if len(text) <= room else text.split("\n", 1)[0][:200])
-        learned += fault.learned if len(text) <= room else ()
+    for error in errors:
+        text = error.for_model.partition(": ")[2]
+        shown_errors.append(text if len(text) <= room else text.split("\n", 1)[0][:200])
+        learned += error.learned if len(text) <= room else ()
         room = max(0, room - len(text))
     result = (denied if refused else failed)(
-        "the patch does not fit, nothing was changed. " + "\n".join(told), Text("tool.patch_misfit")
+        "the patch does not fit, nothing was changed. " + "\n".join(shown_errors), Text("tool.patch_misfit")
     )
-    around = "\n".join(fault.around for fault in faults if fault.around)
+    around = "\n".join(error.around for error in errors if error.around)
     return msgspec.structs.replace(result, around=around, learned=tuple(learned))
 
 
@@ -393,7 +374,7 @@ class _Plan:
                 path,
                 self._before[path],
                 after,
-                self._modes.get(path) if self._modes.get(path) != bits_of(path) else None,
+                self._modes.get(path) if self._modes.get(path) != changes.bits_of(path) else None,
                 moved_from=moved_from.get(path),
             )
             for path, after in self._after.items()
@@ -422,7 +403,7 @@ class _Plan:
 
     def _now(self, path: Path) -> bytes | None:
         if path not in self._after:
-            self._before.setdefault(path, current(self._context, path))
+            self._before.setdefault(path, changes.current(self._context, path))
         return self._after.get(path, self._before[path])
 
     def _existing(self, path: Path) -> bytes:
@@ -445,13 +426,13 @@ class _Plan:
             self._check_fresh(path, now)
             raise
         if changed:
-            notes.append(CHANGED_SINCE)
+            notes.append(changes.CHANGED_SINCE)
         self.notes += [f"{name}: {note}" for note in notes]
         return after
 
     def _check_fresh(self, path: Path, now: bytes) -> None:
         if path not in self._after:
-            check_seen(self._context, path, now)
+            changes.check_seen(self._context, path, now)
 
     def _text(self, path: Path, now: bytes) -> TextFile:
         try:
@@ -474,7 +455,7 @@ class _Plan:
     def _check_known(self, path: Path, now: bytes) -> None:
         """A file that is to be replaced whole must have been seen whole, or be of this patch's own making."""
         if path not in self._after:
-            check_seen(self._context, path, now, must_know=bool(now))
+            changes.check_seen(self._context, path, now, must_know=bool(now))
 
     def _delete(self, path: Path, file: FilePatch) -> None:
         now = self._existing(path)
@@ -482,21 +463,17 @@ class _Plan:
         if file.hunks:
             left = apply_hunks(self._text(path, now), file.hunks)
             if left:
-                raise HunkFailed(
-                    "the patch deletes the file, but the file holds more lines than the patch removes"
-                )
+                raise HunkFailed("the patch deletes the file, but the file has more lines than it removes")
         self._after[path] = None
 
     def _update(self, path: Path, file: FilePatch) -> None:
         after = self._patched(path, file.hunks)
-        target = path
-        if file.move_to:
-            target = locate(self._context, file.move_to, write=True)
+        target = locate(self._context, file.move_to, write=True) if file.move_to else path
         if target != path:
             there = self._now(target)
             if there is None:
                 self._move(path, target)
-            else:  # told as what it is: one file deleted, the other with another content
+            else:  # reported as one file deleted and another with a new content
                 self._check_known(target, there)
             self._after[path] = None
         self._after[target] = after
@@ -505,12 +482,12 @@ class _Plan:
 
     def _move(self, path: Path, target: Path) -> None:
         """A file that this patch has already moved keeps its original source and permission bits."""
-        bits = bits_of(path) or 0o644
+        bits = changes.bits_of(path) or 0o644
         source = next((old for old, new in self._moves.items() if new == path), path)
         self._moves[source] = target
         self._modes[target] = self._modes.pop(path, bits)
 
 
 def _executable(path: Path, wanted: bool) -> int:
-    bits = bits_of(path) or 0o644
+    bits = changes.bits_of(path) or 0o644
     return bits | (bits & 0o444) >> 2 if wanted else bits & ~0o111

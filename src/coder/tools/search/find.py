@@ -15,7 +15,6 @@ import stat
 import time
 import warnings
 from collections.abc import Callable, Iterable
-from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -24,16 +23,7 @@ import msgspec
 
 from coder.base.ignore import SearchRoot
 from coder.base.safe_open import open_at, open_directory, parent_of
-from coder.tools.search.ripgrep import (
-    ACROSS_LINES,
-    SECONDS,
-    common_options,
-    find_ripgrep,
-    line_options,
-    run,
-    run_briefly,
-    sentence,
-)
+from coder.tools.search import ripgrep
 from coder.tools.search.walk import Walk
 from coder.tools.tool import ToolContext
 
@@ -79,10 +69,10 @@ async def find_files(
         outcome.cut = len(outcome.paths) >= limit
         return not outcome.cut
 
-    program = find_ripgrep(context.environment.get("PATH", ""), context.workspace.root)
+    program = ripgrep.find_ripgrep(context.environment.get("PATH", ""), context.workspace.root)
     if program is not None:
-        command = [program, *common_options(place), "--files", "--null", "--", place.argument]
-        ended = await run(command, place.base, b"\0", take)
+        command = [program, *ripgrep.common_options(place), "--files", "--null", "--", place.argument]
+        ended = await ripgrep.run(command, place.base, b"\0", take)
         if not ended.unusable:
             outcome.timed_out = ended.timed_out
             return outcome
@@ -104,9 +94,9 @@ def named(context: ToolContext, path: Path) -> list[Path]:
                 found.add("/".join(parts[: at + 1]))
         return len(found) < NAMED_MOST and time.monotonic() < deadline
 
-    program = find_ripgrep(context.environment.get("PATH", ""), context.workspace.root)
-    command = [program or "", *common_options(place), "--files", "--null", "--", place.argument]
-    if program is None or run_briefly(command, place.base, take, NAMED_SECONDS).unusable:
+    program = ripgrep.find_ripgrep(context.environment.get("PATH", ""), context.workspace.root)
+    command = [program or "", *ripgrep.common_options(place), "--files", "--null", "--", place.argument]
+    if program is None or ripgrep.run_briefly(command, place.base, take, NAMED_SECONDS).unusable:
         walk = Walk(place.root, place.start, NAMED_SECONDS, [*place.closed, *place.environments])
         skip = len(os.fspath(place.base).rstrip("/")) + 1
         all(take(os.fsencode(file[skip:])) for file in walk.files())
@@ -139,26 +129,26 @@ async def find_lines(
 ) -> Outcome:
     """The first `limit` matching lines in path order, of the files whose path is wanted. `glob_names` only
     narrows what is searched. Raises `BadPattern`."""
-    program = find_ripgrep(context.environment.get("PATH", ""), context.workspace.root)
+    program = ripgrep.find_ripgrep(context.environment.get("PATH", ""), context.workspace.root)
     if program is None:
         return await _walk_lines(place, pattern, wanted, limit)
-    command = [program, *common_options(place), *line_options(pattern, glob_names)]
+    command = [program, *ripgrep.common_options(place), *ripgrep.line_options(pattern, glob_names)]
     # A parallel search is twice as fast but unordered: used if all matches fit and can be sorted here. Else
     # matches are frequent, and a search in path order soon has enough; each match is revalidated before it
     # counts, so that invalid ones do not use up the limit.
     plenty = max(1000, 5 * limit)
-    for options, enough, proved in ([], plenty, _taken), (["--sort", "path"], limit, _there):
+    for options, enough, recheck in ([], plenty, False), (["--sort", "path"], limit, True):
         found = Outcome()
-        ended = await run(
+        ended = await ripgrep.run(
             [*command, *options, "-e", pattern, "--", place.argument],
             place.base,
             b"\n",
-            _line_taker(found, wanted, enough, partial(proved, place.base)),
+            _line_taker(found, wanted, enough, place.base if recheck else None),
         )
         if ended.unusable:
             return await _walk_lines(place, pattern, wanted, limit)
         if ended.code == 2 and not found.lines and ended.message:
-            raise BadPattern(sentence(ended.message))
+            raise BadPattern(ripgrep.sentence(ended.message))
         found.timed_out = ended.timed_out
         if not found.cut:
             break
@@ -168,17 +158,7 @@ async def find_lines(
     return found
 
 
-def _taken(base: Path, line: Line) -> bool:
-    """Accept every match: they are revalidated together afterwards."""
-    return True
-
-
-def _there(base: Path, line: Line) -> bool:
-    return bool(_all_there(base, [line]))
-
-
 def _all_there(base: Path, lines: list[Line]) -> list[Line]:
-
     with LineCheck(base) as proof:
         return [
             line
@@ -188,7 +168,7 @@ def _all_there(base: Path, lines: list[Line]) -> list[Line]:
 
 
 def _line_taker(
-    found: Outcome, wanted: Callable[[str], bool], enough: int, proved: Callable[[Line], bool]
+    found: Outcome, wanted: Callable[[str], bool], enough: int, recheck_in: Path | None
 ) -> Callable[[bytes], bool]:
     verdicts: dict[bytes, bool] = {}
 
@@ -204,7 +184,7 @@ def _line_taker(
             return True
         text = pieces[3].removesuffix(b"\r").decode("utf-8", "surrogateescape")
         line = Line(path, int(pieces[0]), int(pieces[1]), text, int(pieces[2]))
-        if proved(line):
+        if recheck_in is None or _all_there(recheck_in, [line]):
             found.cut = len(found.lines) >= enough
             if not found.cut:
                 found.lines.append(line)
@@ -214,7 +194,7 @@ def _line_taker(
 
 
 async def _walk_files(place: SearchRoot, wanted: Callable[[str], bool], limit: int) -> Outcome:
-    walk = Walk(place.root, place.start, SECONDS, [*place.closed, *place.environments])
+    walk = Walk(place.root, place.start, ripgrep.SECONDS, [*place.closed, *place.environments])
     outcome = Outcome(engine="python")
     base = len(os.fspath(place.base).rstrip("/")) + 1
 
@@ -235,10 +215,10 @@ async def _walk_lines(place: SearchRoot, pattern: str, wanted: Callable[[str], b
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of what some future Python may read differently
-            regex = re.compile(pattern, re.MULTILINE if ACROSS_LINES.search(pattern) else 0)
+            regex = re.compile(pattern, re.MULTILINE if ripgrep.ACROSS_LINES.search(pattern) else 0)
     except (re.error, RecursionError, OverflowError) as error:
         raise BadPattern(str(error)) from error
-    walk = Walk(place.root, place.start, SECONDS, [*place.closed, *place.environments])
+    walk = Walk(place.root, place.start, ripgrep.SECONDS, [*place.closed, *place.environments])
     outcome = Outcome(engine="python")
     base = len(os.fspath(place.base).rstrip("/")) + 1
 
@@ -345,15 +325,8 @@ def files_there(base: Path, names: Iterable[str]) -> dict[str, int]:
         # What was exchanged while it was searched is not there, whatever it is by now.
         with contextlib.suppress(OSError, ValueError), parent_of(base / paths[0]) as directory:
             for path in paths:
-                changed_at = _changed_at(path.rpartition("/")[2], directory)
-                if changed_at is not None:
-                    found[path] = changed_at
+                with contextlib.suppress(OSError):
+                    info = os.stat(path.rpartition("/")[2], dir_fd=directory, follow_symlinks=False)
+                    if stat.S_ISREG(info.st_mode):
+                        found[path] = info.st_mtime_ns
     return found
-
-
-def _changed_at(name: str, directory: int) -> int | None:
-    try:
-        info = os.stat(name, dir_fd=directory, follow_symlinks=False)
-    except OSError:
-        return None
-    return info.st_mtime_ns if stat.S_ISREG(info.st_mode) else None

@@ -1,4 +1,4 @@
-"""What `glob` does: the files whose paths match, newest first."""
+"""Implements `glob` and `list`: files whose paths match, newest first; what a folder holds."""
 
 from __future__ import annotations
 
@@ -12,19 +12,10 @@ import msgspec
 from coder.base.ignore import Rules, SearchRoot
 from coder.base.safe_open import scan_directory
 from coder.texts import Text
+from coder.tools import paths
 from coder.tools.glob import MAX_SHOWN
 from coder.tools.list import MAX_ENTRIES
-from coder.tools.paths import (
-    Stop,
-    clean,
-    closed_note,
-    kind_of,
-    locate_existing,
-    shown,
-    size_words,
-    status,
-    unreachable,
-)
+from coder.tools.paths import Stop, clean, shown
 from coder.tools.search.find import Outcome, files_there, find_files
 from coder.tools.search.globs import BadGlob, matcher
 from coder.tools.tool import ToolContext, ToolResult, Workspace, failed, glob_summary, list_summary, summed_up
@@ -43,8 +34,8 @@ async def files_matching(pattern: str, path: str, context: ToolContext) -> ToolR
 
 
 async def _glob(pattern: str, path: str, context: ToolContext) -> ToolResult:
-    directory, _ = locate_existing(context, path)
-    if kind_of((await asyncio.to_thread(status, context, directory)).st_mode) != "a folder":
+    directory, _ = paths.locate_existing(context, path)
+    if paths.kind_of((await asyncio.to_thread(paths.status, context, directory)).st_mode) != "a folder":
         name = shown(context, directory)
         return failed(f"{name} is not a folder; give the folder to search as path", path=name)
     pattern = _relative(pattern, directory)
@@ -54,9 +45,8 @@ async def _glob(pattern: str, path: str, context: ToolContext) -> ToolResult:
     if not ordered and "/" not in pattern:
         pattern, note = f"**/{pattern}", "[nothing at this level; these lie deeper]"
         found, ordered = await _find(pattern, place, context)
-    return _told(
-        pattern, [shown(context, place.base / path) for path in ordered], found, note, context, place
-    )
+    names = [shown(context, place.base / path) for path in ordered]
+    return _result(pattern, names, found, note, context, place)
 
 
 def _relative(pattern: str, directory: Path) -> str:
@@ -88,39 +78,35 @@ def _ordered(found: Outcome, base: Path) -> list[str]:
     only through a link that was swapped in meanwhile (TOCTOU)."""
     if len(found.paths) > MAX_DATED:
         found.paths.sort()
-        likely = islice(found.paths, 4 * MAX_SHOWN)
-        there = files_there(base, likely)
-        return sorted(there)[:MAX_SHOWN]
+        return sorted(files_there(base, islice(found.paths, 4 * MAX_SHOWN)))[:MAX_SHOWN]
     there = files_there(base, found.paths)
     found.paths = list(there)
     return sorted(there, key=lambda path: (-there[path], path))[:MAX_SHOWN]
 
 
-def _told(
-    pattern: str, paths: list[str], found: Outcome, note: str, context: ToolContext, place: SearchRoot
+def _result(
+    pattern: str, names: list[str], found: Outcome, note: str, context: ToolContext, place: SearchRoot
 ) -> ToolResult:
     total, where = len(found.paths), shown(context, place.start)
-    lines = [note] if note and paths else []
-    lines += [path.replace("\n", "\\n") for path in paths]
-    if not paths:
+    lines = [note] if note and names else []
+    lines += [path.replace("\n", "\\n") for path in names]
+    if not names:
         lines.append(f"no files match {clean(pattern)} in {where}")
-    if total > len(paths):
+    if total > len(names):
         dated = total <= MAX_DATED
         order = "newest" if dated else "first by path"
-        # Of very many not each was looked up: how many exactly is not for certain.
-        count = str(total) if dated else f"more than {MAX_DATED}"
-        lines.append(
-            f"[{count} files match; the {len(paths)} {order} are shown; narrow the pattern to see others]"
-        )
+        count = str(total) if dated else f"more than {MAX_DATED}"  # not each of very many was looked up
+        part = f"the {len(names)} {order} are shown"
+        lines.append(f"[{count} files match; {part}; narrow the pattern to see others]")
     if found.timed_out:
         lines.append("[the search took too long and was ended; give a narrower path]")
-    lines += closed_note(context, place)
+    lines += paths.closed_note(context, place)
     meta = {
         "pattern": clean(pattern),
         "path": where,
         "matches": total,
-        "shown": len(paths),
-        "truncated": total > len(paths),
+        "shown": len(names),
+        "truncated": total > len(names),
         "timed_out": found.timed_out,
         "engine": found.engine,
     }
@@ -138,9 +124,9 @@ async def list_directory(path: str, context: ToolContext) -> ToolResult:
 
 
 def _list(path: str, context: ToolContext) -> ToolResult:
-    directory, _ = locate_existing(context, path)
+    directory, _ = paths.locate_existing(context, path)
     name = shown(context, directory)
-    if kind_of(status(context, directory).st_mode) != "a folder":
+    if paths.kind_of(paths.status(context, directory).st_mode) != "a folder":
         return failed(f"{name} is a file, not a folder; use read", Text("tool.is_file", path=name), path=name)
     return listed(directory, name, context)
 
@@ -153,11 +139,11 @@ class _Entries(msgspec.Struct, frozen=True):
 
 
 def listed(directory: Path, name: str, context: ToolContext) -> ToolResult:
-    """What a directory holds, as `list` and `read` tell it."""
+    """What a directory holds, for `list` and `read`."""
     try:
         entries = _entries(directory, context.workspace)
     except OSError as error:
-        raise Stop(unreachable(context, directory, error, "list")) from error
+        raise Stop(paths.unreachable(context, directory, error, "list")) from error
     lines = entries.directories + entries.files
     total, more = len(lines), max(0, len(lines) - MAX_ENTRIES)
     text = "\n".join(lines[:MAX_ENTRIES]) or "(empty folder)"
@@ -200,7 +186,7 @@ def _file_line(entry: os.DirEntry[str], directory: int) -> str:
         info = entry.stat(follow_symlinks=False)
     except OSError:
         return name
-    return f"{name} ({kind_of(info.st_mode) or size_words(info.st_size)})"
+    return f"{name} ({paths.kind_of(info.st_mode) or paths.size_words(info.st_size)})"
 
 
 def _one_line(name: str) -> str:

@@ -1,4 +1,4 @@
-"""What `grep` does: the lines that match, by file, with those around them."""
+"""Implements `grep`: the lines that match, by file, with those around them."""
 
 from __future__ import annotations
 
@@ -50,11 +50,8 @@ async def lines_matching(args: Arguments, context: ToolContext) -> ToolResult:
         reason = f"the pattern is not a valid regular expression: {why}; escape text characters with \\"
         return failed(reason, Text("tool.bad_pattern", why=why), pattern=clean(pattern))
     note = f"[searched as plain text, being no regular expression: {why}]"
-    return msgspec.structs.replace(
-        result,
-        for_model=f"{note}\n{result.for_model}",
-        meta={**result.meta, "literal": True},
-    )
+    meta = {**result.meta, "literal": True}
+    return msgspec.structs.replace(result, for_model=f"{note}\n{result.for_model}", meta=meta)
 
 
 async def _grep(regex: str, pattern: str, args: Arguments, context: ToolContext) -> ToolResult:
@@ -71,7 +68,7 @@ async def _grep(regex: str, pattern: str, args: Arguments, context: ToolContext)
 
 
 def _paths(context: ToolContext, path: str) -> list[str]:
-    """The path, or the paths, where several that exist stand in its place."""
+    """The path, or the paths if it names several that exist."""
     parts = path.replace(",", " ").split()
     if len(parts) < 2 or os.path.lexists(locate_existing(context, path)[0]):
         return [path]
@@ -112,11 +109,11 @@ async def _grep_in(regex: str, pattern: str, args: Arguments, context: ToolConte
     wanted = min(max(0, args.get("context") or 0), MAX_CONTEXT)
     mode = args.get("output_mode") or "content"
     around = await asyncio.to_thread(_around, found.lines[:limit], place, wanted)
-    return _told(found, limit, pattern, where, context, place, _Showing(mode, around))
+    return _result(found, limit, pattern, where, context, place, _Showing(mode, around))
 
 
 class _Showing(msgspec.Struct, frozen=True):
-    """How matches are told. `around`: by path, the lines near its matches."""
+    """How matches are shown. `around`: by path, the lines near its matches."""
 
     mode: str
     around: dict[str, dict[int, str]]
@@ -145,7 +142,7 @@ def _wanted(glob: str, place: SearchRoot) -> Callable[[str], bool]:
     return lambda path: match(path[skip:]) or match(path)
 
 
-def _told(
+def _result(
     found: Outcome,
     limit: int,
     pattern: str,
@@ -156,32 +153,30 @@ def _told(
 ) -> ToolResult:
     lines, total = found.lines[:limit], len(found.lines)
     parts: list[str] = []
-    size = told = 0
-    files = 0
+    size = count = files = 0
     for path, group in groupby(lines, key=lambda line: line.path):
         hits = list(group)
         text = _block(shown(context, place.base / path).replace("\n", "\\n"), hits, showing)
         if size + len(text) > MAX_TEXT:
             break
         size += len(text)
-        told += len(hits)
+        count += len(hits)
         files += 1
         parts.append(text)
-    more = total > told or found.cut
+    more = total > count or found.cut
     if not lines:
         parts.append(f"no matches for {clean(pattern)} in {where}")
     if more:
-        count = f"more than {told}" if found.cut else str(total)
-        parts.append(
-            f"[{told} of {count} matches shown; narrow the pattern, path or glob, or raise max_matches]"
-        )
+        of = f"more than {count}" if found.cut else str(total)
+        advice = "narrow the pattern, path or glob, or raise max_matches"
+        parts.append(f"[{count} of {of} matches shown; {advice}]")
     if found.timed_out:
         parts.append("[the search took too long and was ended; give a narrower path]")
     parts += closed_note(context, place)
     meta = {
         "pattern": clean(pattern),
         "path": where,
-        "matches": told,
+        "matches": count,
         "files": files,
         "truncated": more,
         "timed_out": found.timed_out,
@@ -192,7 +187,7 @@ def _told(
 
 
 def _block(name: str, hits: list[Line], showing: _Showing) -> str:
-    """What is told of one file."""
+    """What is shown of one file."""
     if showing.mode == "files_with_matches":
         return name
     if showing.mode == "count":

@@ -1,4 +1,4 @@
-"""What `read` shows of a file: whole files are remembered as seen, large ones are streamed."""
+"""Implements `read`: whole files are remembered as seen, large ones are streamed."""
 
 from __future__ import annotations
 
@@ -17,20 +17,10 @@ import msgspec
 from coder.base.process.output import PRIVATE_KEY_MARKER
 from coder.base.safe_open import open_file, status_of
 from coder.texts import Text
+from coder.tools import paths
 from coder.tools.changes import SEEN_BYTES
 from coder.tools.images import HEAD, Unusable, described, media_type_of, read_image
-from coder.tools.paths import (
-    Stop,
-    clean,
-    kind_of,
-    locate,
-    locate_existing,
-    missing,
-    shown,
-    size_words,
-    status,
-    unreachable,
-)
+from coder.tools.paths import Stop, clean, shown
 from coder.tools.read import DEFAULT_LIMIT
 from coder.tools.search.find import only_named
 from coder.tools.search.listing import listed
@@ -113,7 +103,7 @@ def seek_last(file: BinaryIO, wanted: int, stopped: Callable[[], bool]) -> int:
         file.seek(at - 1)
         ends_open = file.read(1) != b"\n"
     # The newline that ends line k is the one before the last k lines.
-    needed = wanted + (0 if ends_open else 1)
+    needed = wanted + (not ends_open)
     seen = 0
     while at > 0:
         if stopped():
@@ -154,20 +144,14 @@ class Page(msgspec.Struct):
 async def read_page(args: Arguments, context: ToolContext) -> ToolResult:
     stop_flag = threading.Event()
     try:
-        path, lines = locate_existing(context, args["path"])
+        path, lines = paths.locate_existing(context, args["path"])
         offset = args.get("offset")
         limit = args.get("limit")
         if lines and offset is None:
             offset = lines[0]
             limit = lines[1] - lines[0] + 1 if lines[1] and limit is None else limit
-        return await asyncio.to_thread(
-            _read_meant,
-            path,
-            1 if offset is None else offset or 1,
-            DEFAULT_LIMIT if limit is None else limit,
-            context,
-            stop_flag.is_set,
-        )
+        limit = DEFAULT_LIMIT if limit is None else limit
+        return await asyncio.to_thread(_read_meant, path, offset or 1, limit, context, stop_flag.is_set)
     except Stop as stop:
         return stop.result
     finally:
@@ -177,7 +161,7 @@ async def read_page(args: Arguments, context: ToolContext) -> ToolResult:
 def _read_meant(
     path: Path, offset: int, limit: int, context: ToolContext, stopped: Callable[[], bool]
 ) -> ToolResult:
-    """The file; where there is none, the only one that is called so."""
+    """The file or, if it is missing, the only one of that name."""
     other = None
     with contextlib.suppress(OSError, ValueError):
         try:
@@ -186,10 +170,10 @@ def _read_meant(
             other = only_named(context, path)
     if other is None:
         return _read(path, offset, limit, context, stopped)
-    found = locate(context, shown(context, other))
+    found = paths.locate(context, shown(context, other))
     result = _read(found, offset, limit, context, stopped)
     if not result.ok:
-        raise Stop(missing(context, path))
+        raise Stop(paths.missing(context, path))
     said = f"{shown(context, path)} does not exist; this is {shown(context, found)}:\n{result.for_model}"
     return msgspec.structs.replace(result, for_model=said)
 
@@ -200,7 +184,7 @@ def _read(
     name = shown(context, path)
     if limit < 1:
         return failed(f"limit must be at least 1, not {limit}", path=name)
-    other = kind_of(status(context, path).st_mode)
+    other = paths.kind_of(paths.status(context, path).st_mode)
     if other == "a folder":
         return listed(path, name, context)
     if other:
@@ -214,9 +198,9 @@ def _read(
     except Cancelled:
         return failed("reading was stopped", path=name)
     except (OSError, ValueError) as error:
-        raise Stop(unreachable(context, path, error)) from error
+        raise Stop(paths.unreachable(context, path, error)) from error
     if page.lines or page.total == 0:
-        return _told(page, name, offset, limit)
+        return _result(page, name, limit)
     lines = "1 line" if page.total == 1 else f"{page.total} lines"
     return failed(f"offset {offset} is past the end: {name} has {lines}", path=name, total_lines=page.total)
 
@@ -274,7 +258,7 @@ def _whole(file: TextFile, offset: int, limit: int) -> Page:
 def _streamed(file: BinaryIO, offset: int, limit: int, stopped: Callable[[], bool]) -> Page:
     encoding, bom = detect(file.read(SAMPLE), whole=False)
     size = os.fstat(file.fileno()).st_size
-    remarks = [size_words(size)] + ([encoding] if encoding != "utf-8" else [])
+    remarks = [paths.size_words(size)] + ([encoding] if encoding != "utf-8" else [])
     if offset > 0:
         file.seek(len(bom))
         found = lines_from(file, encoding, offset - 1, stopped)
@@ -327,16 +311,9 @@ def _fitting(lines: Iterator[Line]) -> list[Line]:
     return out
 
 
-def _told(page: Page, name: str, offset: int, limit: int) -> ToolResult:
-    meta = {
-        "path": name,
-        "offset": page.first,
-        "limit": limit,
-        "lines": len(page.lines),
-        "total_lines": page.total,
-        "has_more": page.has_more,
-        "encoding": page.encoding,
-    }
+def _result(page: Page, name: str, limit: int) -> ToolResult:
+    meta = {"path": name, "offset": page.first, "limit": limit, "lines": len(page.lines)}
+    meta |= {"total_lines": page.total, "has_more": page.has_more, "encoding": page.encoding}
     if page.total == 0:
         return summed_up(read_summary(meta), f"{name} is empty", meta=meta)
     last = page.first + len(page.lines) - 1
@@ -359,14 +336,13 @@ def _image(file: BinaryIO, name: str, context: ToolContext) -> ToolResult | None
         return None
 
     if not context.sees_images:
-        what = (
-            f"{name} is an image ({size_words(os.fstat(file.fileno()).st_size)}), and you cannot see images"
-        )
+        size = paths.size_words(os.fstat(file.fileno()).st_size)
+        what = f"{name} is an image ({size}), and you cannot see images"
         return failed(what, Text("tool.blind"), path=name, binary=True)
     try:
         image = read_image(name, head, file)
-    except Unusable as fault:
-        return failed(str(fault), fault.phrase, path=name, binary=True)
+    except Unusable as error:
+        return failed(str(error), error.phrase, path=name, binary=True)
     about = described(image)
     text = f"{name} is an image ({about}), shown beside this result"
     return summed_up(Text("tool.image", about=about), text, meta={"path": name}, images=(image,))
@@ -377,15 +353,9 @@ def _binary(file: BinaryIO, name: str) -> ToolResult:
     head = file.read(16)
     size = os.fstat(file.fileno()).st_size
     kind = next((words for magic, words in _KINDS if head.startswith(magic)), "binary data")
-    reason = f"{name} is a binary file ({kind}, {size_words(size)}), not text; inspect it with a command"
-    return failed(
-        reason,
-        Text("tool.binary", size=size_words(size)),
-        path=name,
-        binary=True,
-        size=size,
-        kind=kind,
-    )
+    words = paths.size_words(size)
+    reason = f"{name} is a binary file ({kind}, {words}), not text; inspect it with a command"
+    return failed(reason, Text("tool.binary", size=words), path=name, binary=True, size=size, kind=kind)
 
 
 _KINDS = (

@@ -1,4 +1,4 @@
-"""What `edit` does: texts of a file found, as they stand or nearly so, and replaced."""
+"""Implements `edit` and `write`: texts of a file found, exactly or nearly so, and replaced."""
 
 from __future__ import annotations
 
@@ -8,16 +8,8 @@ from pathlib import Path
 import msgspec
 
 from coder.texts import Text
-from coder.tools.changes import (
-    CHANGED_SINCE,
-    Change,
-    apply,
-    check_seen,
-    current,
-    diff_preview,
-    hard_link_note,
-    single_result,
-)
+from coder.tools import changes
+from coder.tools.changes import Change
 from coder.tools.paths import Stop, clean, locate, missing, shown
 from coder.tools.text.file import CannotEncode, NotText, Span, TextFile, load
 from coder.tools.text.match import Found, find, line_of, nearest, numbered
@@ -28,14 +20,14 @@ _LINES_RECORDED = 100
 
 
 def preview(args: Arguments, context: ToolContext) -> Preview:
-    return diff_preview(lambda: [_planned(args, context).change], context)
+    return changes.diff_preview(lambda: [_planned(args, context).change], context)
 
 
 async def replace(args: Arguments, context: ToolContext) -> ToolResult:
     try:
         plan = await asyncio.to_thread(_planned, args, context)
-        note = hard_link_note(plan.change.path) if plan.change.operation == "updated" else ""
-        apply([plan.change], context)
+        note = changes.hard_link_note(plan.change.path) if plan.change.operation == "updated" else ""
+        changes.apply([plan.change], context)
     except Stop as stop:
         return stop.result
     if plan.edits > 1:
@@ -45,8 +37,8 @@ async def replace(args: Arguments, context: ToolContext) -> ToolResult:
     if plan.how:
         note += f"; old_string was not there exactly, matched with tolerance for {plan.how}"
     if plan.stale:
-        note += f"; {CHANGED_SINCE}"
-    return single_result(plan.change, context, note, matches=plan.matches, tolerance=plan.how)
+        note += f"; {changes.CHANGED_SINCE}"
+    return changes.single_result(plan.change, context, note, matches=plan.matches, tolerance=plan.how)
 
 
 class _Plan(msgspec.Struct, frozen=True):
@@ -58,7 +50,7 @@ class _Plan(msgspec.Struct, frozen=True):
 
 
 class _Wanted(msgspec.Struct, frozen=True):
-    """One replacement that is asked for. `expected`: how often the text must be there, where that is said."""
+    """One requested replacement. `expected`: how often the text must occur; 0: not given."""
 
     old: str
     new: str
@@ -88,12 +80,13 @@ def _planned(args: Arguments, context: ToolContext) -> _Plan:
     path = locate(context, args["path"], write=True)
     wanted = _wanted(args)
     name = shown(context, path)
-    before = current(context, path)
+    before = changes.current(context, path)
     stale = before is not None and context.files.changed(path, before)
     if stale and not _still_there(before or b"", context.files.content(path), wanted):
-        check_seen(context, path, before)
+        changes.check_seen(context, path, before)
     data = before
-    faults: list[ToolResult] = []
+    errors: list[str] = []
+    summary: Text | str = ""
     matches, hows = 0, []
     for number, one in enumerate(wanted, 1):
         try:
@@ -103,13 +96,10 @@ def _planned(args: Arguments, context: ToolContext) -> _Plan:
         except Stop as stop:
             if len(wanted) == 1:
                 raise
-            faults.append(stop.result)
-            faults[-1] = msgspec.structs.replace(
-                stop.result, for_model=f"edit {number}: {stop.result.for_model.removeprefix('error: ')}"
-            )
-    if faults:
-        told = "\n".join(fault.for_model for fault in faults)
-        raise Stop(failed(f"nothing was changed. {told}", faults[0].phrase or "", path=name))
+            errors.append(f"edit {number}: {stop.result.for_model.removeprefix('error: ')}")
+            summary = summary or stop.result.phrase or ""
+    if errors:
+        raise Stop(failed("\n".join(["nothing was changed. " + errors[0], *errors[1:]]), summary, path=name))
     return _Plan(Change(path, before, data), matches, " and ".join(hows), len(wanted), stale)
 
 
@@ -131,7 +121,7 @@ def _still_there(now: bytes, seen: bytes | None, wanted: list[_Wanted]) -> bool:
 def _replaced(
     data: bytes | None, wanted: _Wanted, path: Path, name: str, context: ToolContext
 ) -> tuple[bytes, int, str]:
-    """The content after one replacement, how many places it was, and the tolerance that it took."""
+    """The content after one replacement, the number of places, and the tolerance that it took."""
     if data is None:
         return _created(path, wanted, name, context), 0, ""
     old = wanted.old
@@ -191,30 +181,29 @@ def _not_found(file: TextFile, old: str, name: str) -> ToolResult:
     elif near is None:
         reason += ", nor anything like it; read the file and copy the text exactly"
     else:
-        reason += (
-            f"; the nearest text is:\n{clean(numbered(lines, *near))}\nIf that is meant, copy it exactly"
-        )
+        found = clean(numbered(lines, *near))
+        reason += f"; the nearest text is:\n{found}\nIf that is meant, copy it exactly"
     return failed(reason, Text("tool.no_match"), path=name, matches=0)
 
 
 def preview_overwrite(args: Arguments, context: ToolContext) -> Preview:
-    return diff_preview(lambda: [_planned_overwrite(args, context)], context)
+    return changes.diff_preview(lambda: [_planned_overwrite(args, context)], context)
 
 
 async def overwrite(args: Arguments, context: ToolContext) -> ToolResult:
     try:
         change = await asyncio.to_thread(_planned_overwrite, args, context)
-        note = hard_link_note(change.path) if change.operation == "updated" else ""
-        apply([change], context, all_known=True)
+        note = changes.hard_link_note(change.path) if change.operation == "updated" else ""
+        changes.apply([change], context, all_known=True)
     except Stop as stop:
         return stop.result
-    return single_result(change, context, note)
+    return changes.single_result(change, context, note)
 
 
 def _planned_overwrite(args: Arguments, context: ToolContext) -> Change:
     path = locate(context, args["path"], write=True)
-    before = current(context, path)
-    check_seen(context, path, before, must_know=bool(before))
+    before = changes.current(context, path)
+    changes.check_seen(context, path, before, must_know=bool(before))
     return Change(path, before, _content(args["content"], before, shown(context, path)))
 
 
