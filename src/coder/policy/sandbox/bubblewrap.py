@@ -79,7 +79,8 @@ def bwrap_arguments(
     # A later mount covers an earlier one: parents first, and of equals the stricter last.
     for _, _, mount in sorted(_mounts(places, by_descriptor=by_descriptor), key=lambda entry: entry[:2]):
         arguments += mount
-    closed = [*(path for path in places.hidden if os.path.isdir(path)), *places.emptied]
+    closed = [path for path in places.hidden if os.path.isdir(path)]
+    closed += places.emptied if not places.empty else ()
     if not places.writable:
         # TMPDIR is a private tmpfs, made by `--dev`.
         arguments += ["--setenv", "TMPDIR", _PRIVATE]
@@ -197,7 +198,9 @@ def _mounts(places: AccessRules, *, by_descriptor: bool) -> Iterator[_Mount]:
     for path in (*places.locked, *places.readable):
         yield _mount(5, path, "--ro-bind", path)
     for path in places.emptied:
-        yield _mount(6, path, "--perms", "0555", "--tmpfs")
+        yield _mount(
+            6, path, *(("--ro-bind", places.empty) if places.empty else ("--perms", "0555", "--tmpfs"))
+        )
     shown = dict(places.replaced)
     for path in places.hidden:
         yield _mount(6, path, *_mask(path, shown.get(path, "")))

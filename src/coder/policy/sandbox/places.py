@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from coder.base.files import make_private
 from coder.base.safe_open import repository_of
 from coder.policy.sandbox.caches import Caches, Layer, Overlay, settings_without_credentials, within
 from coder.policy.secrets.secret_places import further_homes, own_directories, secrets_in
@@ -100,11 +101,24 @@ class AccessRules(msgspec.Struct, frozen=True):
     scratch: str  # `TMPDIR` of the workspace's commands
     seen_in_temp: list[str]  # exceptions inside `temp`
     emptied: list[str] = []  # directories that look empty: coder's records
+    empty: str = ""  # an empty directory to show in their place
     caches: Caches = Caches()
     in_temp: dict[str, str] = {}  # variables, and what they name below the command's TMPDIR
     replaced: list[tuple[str, str]] = []  # hidden files, and what is shown in their place
     granted: Mapping[str, int] = {}  # those of `writable` that were opened when the person was asked
     staged: Sequence[Staged] = ()
+
+
+def empty_directory(state: Path) -> str:
+    """A directory that nobody can write to; "" if it cannot be made."""
+    path = state / "empty"
+    try:
+        if not path.is_dir():
+            make_private(state)
+            path.mkdir(mode=0o555)
+    except OSError:
+        return ""
+    return str(path)
 
 
 class Staged(NamedTuple):
@@ -191,6 +205,7 @@ def places_for(
         scratch=scratch_of(root),
         seen_in_temp=list(dict.fromkeys(first_below(temp, needed))),
         emptied=[one for one in kept if os.path.isdir(one) and not within(root, [one])],
+        empty="" if state is None else empty_directory(state),
         caches=caches,
         in_temp=_TOOL_CACHES if plan and access.tool_caches else {},
         replaced=[] if state is None else settings_without_credentials(person, state),
