@@ -209,5 +209,5 @@ def test_a_language(project: Project, source: Path) -> None:
         assert said.stdout == "Il n'y a pas de liste de tâches.\n", said.stderr
         helped = coder(source, project, "--lang", "fr", "--once", "/help", url=server.url)
     assert "quitter" in helped.stdout
-    assert "the tools the model has" in helped.stdout
+    assert "the model's tools" in helped.stdout
     assert "usage" in coder(source, project, "--lang", "fr", "--help").stdout

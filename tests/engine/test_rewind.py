@@ -95,12 +95,12 @@ def test_what_was_rewound_is_shown_exported_and_counted(project: Project) -> Non
     session = session_of(driver)
     shown = project.coder("show", session).stdout
     assert "second done" in shown
-    assert "took the conversation back to before turn 1" in shown
+    assert "rewound to before turn 1" in shown
     for flag, name in (("--html", "x.html"), ("--md", "x.md")):
         project.coder("export", session, flag, str(project.home / name))
         page = (project.home / name).read_text()
         assert "second done" in page
-        assert "took the conversation back to before turn 1" in page
+        assert "rewound to before turn 1" in page
     again = go(project, [{"text": "ok"}], ["hi"], resume=session)
     total = sum(e["meta"]["tokens"]["total"] for e in project.events() if e["type"] == "assistant")
     assert again.engine.agent.session.meter.usage.total == total  # what was spent stays spent

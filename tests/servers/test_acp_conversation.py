@@ -367,7 +367,7 @@ def test_what_a_prompt_brings_along(project: Project) -> None:
         embedded = EmbeddedResourceContentBlock(type="resource", resource=resource)
         await ed.prompt(session, "look at", link, "and", web, "with", embedded)
         sound = AudioContentBlock(type="audio", data="AAAA", mime_type="audio/wav")
-        with pytest.raises(acp.RequestError, match="Sound cannot be heard"):
+        with pytest.raises(acp.RequestError, match="Audio is not supported"):
             await ed.prompt(session, "hear", sound)
         with pytest.raises(acp.RequestError, match="holds no text"):
             await ed.prompt(session, "  ")

@@ -107,7 +107,7 @@ def test_a_search_is_given_up_for_a_question(project: Project) -> None:
         terminal.type("\x12ye")
         terminal.until(lambda: "> yes" in terminal.screen.split("\n")[-2])
         gate.open()
-        terminal.until("A question waits")
+        terminal.until("A question is waiting")
         terminal.type("s")  # for the search
         terminal.until(lambda: "Allow?" in terminal.screen)
         assert terminal.screen.endswith("Allow?")

@@ -76,7 +76,7 @@ def test_copy_puts_the_last_answer_on_the_clipboard(project: Project, columns: i
     ):
         terminal.until_idle()
         terminal.send("/copy")
-        terminal.until("no answer to copy")
+        terminal.until("No answer to copy")
         terminal.send("go")
         sent(server, terminal)
         terminal.send("/copy")
@@ -102,7 +102,7 @@ def test_theme(project: Project, columns: int, rows: int) -> None:
         sent(server, terminal, 2)
         assert b"\x1b[1mb" not in terminal.raw
         terminal.send("/theme pink")
-        terminal.until("no theme pink")
+        terminal.until("Unknown theme pink")
 
 
 @pytest.mark.thorough

@@ -43,7 +43,7 @@ def test_the_bell_rings_at_the_end_of_a_long_turn_and_at_its_questions(
     assert terminal.paper.bells == 3
     raw = terminal.raw.decode()
     assert raw.count("\x1b]9;coder · project: done\x07") == 2
-    assert raw.count("\x1b]9;coder · project: a question waits for you\x07") == 1
+    assert raw.count("\x1b]9;coder · project: a question is waiting\x07") == 1
 
 
 @SIZES

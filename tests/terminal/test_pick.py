@@ -182,5 +182,5 @@ def test_where_there_is_nothing_the_command_says_so(project: Project) -> None:
         terminal.until("There is no other session in this folder.")
         terminal.until_idle()
         terminal.send("/rewind")
-        terminal.until("There is no message to go back to.")
+        terminal.until("No message to go back to.")
         terminal.until_idle()

@@ -36,7 +36,7 @@ def test_asked_once_and_again_where_something_changed(project: Project, columns:
             return squeezed(terminal.text)
 
     first = said("perhaps", "n")  # what is neither is asked again
-    assert squeezed("That is no answer: y is yes; n, or Enter alone, is no.") in first
+    assert squeezed("Answer y for yes; n or Enter alone for no.") in first
     assert first.count(squeezed('permission.preset = "auto-edit"')) == 1
     assert squeezed("cat log.txt") in first
     assert "k7Xq2" in first  # whoever decides sees what they decide on

@@ -19,7 +19,7 @@ def test_the_end_of_a_word_allows_nothing(project: Project) -> None:
         terminal.type("tr")
         terminal.until(lambda: terminal.screen.endswith("> tr"))
         gate.open()
-        terminal.until("A question waits")
+        terminal.until("A question is waiting")
         terminal.type("y")
         terminal.until(lambda: terminal.screen.endswith("> try"))
         assert not (project.cwd / "new.txt").exists()
@@ -39,7 +39,7 @@ def test_nor_does_a_paste_that_has_not_ended(project: Project) -> None:
         terminal.type("\x1b[200~yes, ")
         terminal.pump(0.1)
         gate.open()
-        terminal.until("A question waits")
+        terminal.until("A question is waiting")
         terminal.type("but\x1b[201~")
         terminal.until(lambda: terminal.screen.endswith("> yes, but"))
         terminal.until(lambda: terminal.screen.endswith("Allow?"))  # after a pause

@@ -234,7 +234,7 @@ def test_what_was_asked_answered_and_taken_back_in_few_words(project: Project, t
         "  - Hunk 1 of 3 (a.py @@ -1 +1 @@) was refused by the person: no\n"
         "  - Hunk 3 of 3 (a.py) was refused\n\n"
         "- undid the file changes of turn 1: a.py, /etc/x\n\n"
-        "- not run, as it is not on the list of checks: make it\n\n"
+        "- not run, not on the list of checks: make it\n\n"
     )
     page = (tmp_path / "a.html").read_text(encoding="utf-8")
     assert "<li>Hunk 3 of 3 (a.py) was refused</li></ul></article>" in page
@@ -244,7 +244,7 @@ def test_what_was_asked_answered_and_taken_back_in_few_words(project: Project, t
         "  approval of bash: yes · Hunk 1 of 3 (a.py @@ -1 +1 @@) was refused by the person: no",
         "    Hunk 3 of 3 (a.py) was refused",
         "· undid the file changes of turn 1: a.py, /etc/x",
-        "· not run, as it is not on the list of checks: make it",
+        "· not run, not on the list of checks: make it",
     ]
 
 

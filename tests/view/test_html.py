@@ -82,7 +82,7 @@ def rendered(kind: str, content: str = "", **meta: object) -> str:
     ("meta", "who"),
     [
         ({"answer": "yes"}, "yes (by the person)"),
-        ({"answer": "auto"}, "yes (by the settings, nobody was asked)"),
+        ({"answer": "auto"}, "yes (by the settings, without asking)"),
         ({"answer": "no", "because": "no terminal"}, "no (without asking: no terminal)"),
     ],
 )

@@ -190,7 +190,7 @@ def test_a_followed_record_that_is_torn_cut_and_deleted(project: Project, page: 
         assert "an answer" not in page.run("one('.events').innerText")
         log.unlink()
         page.wait("one('.follow').getAttribute('aria-pressed') == 'false'")
-        assert page.run("status.textContent") == "There is no such session any more."
+        assert page.run("status.textContent") == "This session no longer exists."
     assert all("404" in failure for failure in page.failures)
     page.failures.clear()
 

@@ -226,8 +226,8 @@ TEXTS: dict[str, str] = {
     "cli.show.turn": "turn {n}",
     "cli.show.turn_end": "{status} · {n} steps · {tokens} tokens",
     "cli.show.turn_end.one": "{status} · 1 step · {tokens} tokens",
-    "cli.show.rewind": "took the conversation back to before turn {turn}",
-    "cli.show.rewind_back": "took that rewind back",
+    "cli.show.rewind": "rewound to before turn {turn}",
+    "cli.show.rewind_back": "undid that rewind",
     "cli.resume_which": (
         "--resume needs an ID where there is no terminal to choose on. Recent sessions:\n{sessions}"
     ),
