@@ -300,7 +300,7 @@ def test_pages_of_sessions(project: Project) -> None:
         assert first.sessions[0].updated_at == "1970-01-01T00:00:59Z"
         rest = await ed.agent.list_sessions(cwd=str(project.cwd), cursor=first.next_cursor)
         assert (len(first.sessions), len(rest.sessions), rest.next_cursor) == (50, 10, None)
-        with pytest.raises(acp.RequestError, match="no cursor"):
+        with pytest.raises(acp.RequestError, match="Unknown cursor"):
             await ed.agent.list_sessions(cwd=str(project.cwd), cursor="elsewhere")
 
     converse(project, [], scenario)

@@ -135,4 +135,4 @@ def test_the_legend_names_what_there_is() -> None:
     assert 'class="key cost"' in dear
     assert "highest: 2,500 tokens · $0.2500" in dear
     assert "turn 4: sent 2,000, of these cached 0; received 500 · $0.2500" in dear
-    assert "3 turns a bar" in plot([TurnFigures(n, 1, 0, 1, 0.0) for n in range(300)], Catalog("en"))
+    assert "3 turns per bar" in plot([TurnFigures(n, 1, 0, 1, 0.0) for n in range(300)], Catalog("en"))

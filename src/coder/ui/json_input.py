@@ -47,8 +47,6 @@ _RECORD_FORMAT = (Recorded, Content, Thought, ContentRestarted, CommandDone, Fai
 
 
 class JsonEventOutput(StreamJsonOutput):
-    """All events, one line each."""
-
     def __init__(self, texts: Catalog) -> None:
         super().__init__(texts)
         self._said = texts
@@ -150,7 +148,6 @@ class _OpReader:
         self.show(Failed(said, code="op"))
 
     def input_ended(self) -> None:
-        """Handle the end of stdin."""
         self._ended = True
         for approval_id in self._asked:
             self._refuse(approval_id)

@@ -86,8 +86,6 @@ class _Arguments(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class McpServer:
-    """A handler per method."""
-
     def __init__(self, chosen: McpChoices, outbox: EditorOutbox) -> None:
         self._chosen = chosen
         self._places = asyncio.Semaphore(_AT_ONCE)
@@ -104,7 +102,6 @@ class McpServer:
         )
 
     async def close(self) -> None:
-        """End the tasks and complete their records."""
         self.peer.cancel_all()
         await self.peer.settled(_CLOSING)
 

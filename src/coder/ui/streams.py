@@ -100,8 +100,6 @@ def redirect_stdout_to_devnull() -> None:
 
 
 class Exit(IntEnum):
-    """The process's exit status."""
-
     ANSWERED = 0
     FAILED = 1
     USAGE = 2

@@ -227,7 +227,7 @@ TEXTS: dict[str, str] = {
     "help.status": "session, model, tokens, trust",
     "help.todos": "the todo list",
     "help.tools": "the model's tools",
-    "help.undo": "take back the file changes of the last turn (N turns, N.. on, turn N alone); show lists them",
+    "help.undo": "undo the file changes of the last turn (N turns, N.. on, turn N alone); show lists them",
     "help.yolo": "operating mode yolo: edits and all commands without asking",
     "help.budget": "show or set what this session may cost",
     "help.context": "how the context's tokens are used",

@@ -189,7 +189,6 @@ class EditorSession:
         return ""
 
     def cancel(self) -> None:
-        """Cancel the running input and queued prompts."""
         if self._inputs:
             self.engine.submit(Cancel())
         for item in list(self._inputs)[1:]:

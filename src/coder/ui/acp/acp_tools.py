@@ -148,7 +148,6 @@ def image_block(data: str) -> Update | None:
 
 
 def fenced(text: str, language: str = "") -> str:
-    """Text as a markdown code block."""
     fence = "`" * max(3, _longest_run(text) + 1)
     return f"{fence}{language}\n{text}\n{fence}"
 
@@ -176,14 +175,11 @@ def diff_blocks(diff: str, root: Path, limit: int | None = MAX_TEXT) -> list[Upd
         if room is not None and size > room:
             return [*found, text_block(fenced(head_and_tail(diff, MAX_TEXT), "diff"))]
         room = None if room is None else room - size
-        found.append(_diff_block(hunk, root))
+        path = str(root / hunk.path)
+        found.append({"type": "diff", "path": path, "oldText": hunk.old, "newText": hunk.new})
     if not found and diff.strip():
         return [text_block(fenced(head_and_tail(diff, MAX_TEXT) if limit else diff, "diff"))]
     return found
-
-
-def _diff_block(hunk: Hunk, root: Path) -> Update:
-    return {"type": "diff", "path": str(root / hunk.path), "oldText": hunk.old, "newText": hunk.new}
 
 
 def content_of(detail: str, kind: str, summary: str, root: Path) -> list[Update]:

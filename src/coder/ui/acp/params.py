@@ -39,14 +39,10 @@ class Initialize(_Params, frozen=True):
 
 
 class Authenticate(_Params, frozen=True):
-    """The id of one of our `authMethods`."""
-
     method_id: str
 
 
 class CancelRequest(_Params, frozen=True):
-    """Which of the client's requests."""
-
     request_id: int | str | float | None = None
 
 
@@ -65,21 +61,15 @@ class OldSession(NewSession, frozen=True, kw_only=True):
 
 
 class ListSessions(_Params, frozen=True):
-    """All optional."""
-
     cwd: str | None = None
     cursor: str | None = None
 
 
 class OneSession(_Params, frozen=True):
-    """`session/cancel` and `session/close`."""
-
     session_id: str
 
 
 class SetMode(_Params, frozen=True):
-    """One of our operating modes."""
-
     session_id: str
     mode_id: str
 
@@ -97,8 +87,6 @@ class _Block(_Params, frozen=True, tag_field="type"):
 
 
 class TextBlock(_Block, frozen=True, tag="text"):
-    """Typed text."""
-
     text: str
 
 
@@ -115,15 +103,11 @@ class AudioBlock(_Block, frozen=True, tag="audio"):
 
 
 class LinkBlock(_Block, frozen=True, tag="resource_link"):
-    """A reference."""
-
     uri: str
     name: str = ""
 
 
 class ResourceContents(_Params, frozen=True):
-    """A resource's content: text, or Base64."""
-
     uri: str
     text: str | None = None
     blob: str | None = None
@@ -131,8 +115,6 @@ class ResourceContents(_Params, frozen=True):
 
 
 class ResourceBlock(_Block, frozen=True, tag="resource"):
-    """An embedded resource."""
-
     resource: ResourceContents
 
 
@@ -140,8 +122,6 @@ Block = TextBlock | ImageBlock | AudioBlock | LinkBlock | ResourceBlock
 
 
 class Prompt(_Params, frozen=True):
-    """A message of the person."""
-
     session_id: str
     prompt: list[Block]
 
@@ -154,14 +134,10 @@ class Outcome(_Params, frozen=True):
 
 
 class PermissionAnswer(_Params, frozen=True):
-    """The answer to `session/request_permission`."""
-
     outcome: Outcome
 
 
 class FormFields(_Params, frozen=True):
-    """The fields of the form for hunks."""
-
     hunks: list[str] = []
     reason: str | None = None
 
@@ -174,8 +150,6 @@ class FormAnswer(_Params, frozen=True):
 
 
 class NameValue(_Params, frozen=True):
-    """An environment variable or a header."""
-
     name: str
     value: str
 

@@ -64,8 +64,6 @@ _PRIORITIES = ("high", "medium", "low")
 
 
 class _Call(msgspec.Struct):
-    """A running tool call."""
-
     update_id: str  # its id in the protocol: a model's ids may repeat
     tool: str
     args: Any = None
@@ -361,7 +359,7 @@ class Updates:
         else:
             call = self.call(event.call_id, event.tool)
             self.announce(call, visible(subject).text if event.subject_kind == "command" else "")
-        remarks = [self._because(reason) for reason in event.reasons]
+        remarks = [self.say("approval.reason", reason=reason) for reason in event.reasons]
         if event.call_id:
             remarks += warnings(visible(subject), self.texts)
         content = [*self._subject(event, subject), *map(text_block, remarks)]
@@ -376,9 +374,6 @@ class Updates:
         elif call.args is not None:
             shown["rawInput"] = call.args
         return shown
-
-    def _because(self, reason: AnyText) -> str:
-        return self.say("approval.reason", reason=reason)
 
     def _subject(self, event: ApprovalRequested, subject: str) -> list[Update]:
         if event.subject_kind == "diff":

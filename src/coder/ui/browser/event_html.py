@@ -64,7 +64,8 @@ class EventHtml:
         if not found:
             return ""
         kind, body = found
-        body += "".join(self._image(self._images[name]) for name in self.shown_images(event))
+        shown = [name for name in dict.fromkeys(image_ids(event)) if name in self._images]
+        body += "".join(self._image(self._images[name]) for name in shown)
         own = {"id": f"turn-{event.turn}"} if kind == "turn" else {}
         place = {"data_at": at, "data_turn": event.turn, "data_step": event.step}
         return tag("article", body, class_=kind + (" rewound" if rewound else ""), **own, **place)
@@ -75,10 +76,6 @@ class EventHtml:
             self._call(event.entry)
         elif isinstance(event.entry, entries.Observation):
             self._answered = True
-
-    def shown_images(self, event: HistoryEvent) -> list[str]:
-        """The ids of the event's images that are known."""
-        return [name for name in dict.fromkeys(image_ids(event)) if name in self._images]
 
     def _content(self, event: HistoryEvent, *, rewound: bool = False) -> tuple[str, str] | None:
         entry = event.entry

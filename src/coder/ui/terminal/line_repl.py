@@ -28,8 +28,6 @@ from coder.ui.terminal.screen_state import PromptState, apply_event, context_lin
 
 
 class LineRepl:
-    """Reads lines, sends ops, shows events."""
-
     def __init__(self, options: Options, settings: Settings, engine: Engine, renderer: PlainRenderer) -> None:
         self.options = options
         self.settings = settings

@@ -35,17 +35,13 @@ class PickItem(msgspec.Struct, frozen=True):
 
 
 class PickSource(Protocol):
-    """A source of choices."""
+    """A source of choices: its question and key help in one line each, and the items."""
 
     @property
-    def title(self) -> str:
-        """The question, in one line."""
-        ...
+    def title(self) -> str: ...
 
     @property
-    def hint(self) -> str:
-        """The key help, in one line."""
-        ...
+    def hint(self) -> str: ...
 
     def items(self) -> Sequence[PickItem]:
         """All items, best first. May block: called by a thread."""

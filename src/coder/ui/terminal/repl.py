@@ -160,7 +160,6 @@ class Repl:
         self.screen.leave()
 
     async def _close(self, reader: asyncio.Task[None]) -> None:
-        """Complete the history and say goodbye."""
         await self.status_line.close()
         await self.engine.close()
         await reader

@@ -110,7 +110,6 @@ class StatusLine:
         return [clip(parts, width)] if parts else []
 
     async def close(self) -> None:
-        """Ends a run that is under way."""
         if self._due is not None:
             self._due.cancel()
         if self._running is not None:

@@ -147,7 +147,6 @@ class EarlierSessions:
 
 
 def pick_source(command: str, engine: Engine, texts: Catalog) -> PickSource:
-    """The list for a command of `CHOOSING`."""
     if command == "/resume":
         return EarlierSessions(engine, texts)
     return EarlierMessages(engine, texts, alone=command.endswith("conversation"))

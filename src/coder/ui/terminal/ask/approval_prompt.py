@@ -353,8 +353,6 @@ _BETWEEN = " · "
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """A key and its short description."""
-
     key: str
     about: str
 

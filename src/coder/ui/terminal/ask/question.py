@@ -75,7 +75,6 @@ def approval_question(event: ApprovalRequested, texts: Catalog) -> Question:
 
 
 def answer_echo(event: ApprovalRequested, parsed: ParsedAnswer, texts: Catalog) -> str:
-    """The answer for the transcript."""
     reason = safe(parsed.reason).replace("\n", " ")
     if reason:
         return "→ " + texts.say("terminal.answer_because", reason=reason)

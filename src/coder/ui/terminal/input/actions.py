@@ -44,19 +44,13 @@ class SessionControl(Protocol):
 
     def submit(self, text: str) -> None: ...
 
-    def steer(self, text: str) -> None:
-        """Send a message to the running turn."""
-        ...
+    def steer(self, text: str) -> None: ...
 
     def set_mode(self, mode: Mode) -> None: ...
 
-    def show_transcript(self) -> None:
-        """Show the whole session in the pager."""
-        ...
+    def show_transcript(self) -> None: ...
 
-    def rewind(self) -> None:
-        """Choose an earlier message to go back to."""
-        ...
+    def rewind(self) -> None: ...
 
     def cancel(self) -> None: ...
 
@@ -212,7 +206,7 @@ class Actions:
         if buffer.working_index < len(buffer._working_lines) - 1:
             buffer.history_forward()
         else:
-            self.focus.enter_bar()
+            self.editor.in_bar = self.focus.bar.enter()
 
     def _move_row(self, by: int) -> bool:
         """Move by a screen row; False at the edge."""

@@ -20,8 +20,6 @@ MenuKind = Literal["command", "argument", "file"]
 
 
 class Caret(msgspec.Struct, frozen=True):
-    """A text and the caret's offset."""
-
     text: str
     at: int
 
@@ -259,43 +257,36 @@ class Pastes:
         """`label` names a paste by its number of lines."""
         self._label = label
         self.current: dict[str, str] = {}
-        self._recalled: dict[str, str] = {}  # too long for the history file, kept for this session
-        self._recent: deque[tuple[str, str]] = deque(maxlen=_RECENT)
+        self.recalled: dict[str, str] = {}  # too long for the history file, kept for this session
+        self.recent: deque[tuple[str, str]] = deque(maxlen=_RECENT)
 
     @property
     def labels(self) -> dict[str, str]:
-        return {**self._recalled, **self.current}
+        return {**self.recalled, **self.current}
 
     def collapse(self, text: str) -> str:
-        """A new placeholder for pasted text."""
         label = paste_label(self._label(text.rstrip("\n").count("\n") + 1), self.labels)
         self.current[label] = text
         return label
 
     def collapse_again(self, text: str, pasted: Iterable[str]) -> str:
         """A message that comes back, with its pasted parts collapsed."""
-        recent = [part for _, part in self._recent if part in text]
+        recent = [part for _, part in self.recent if part in text]
         for part in dict.fromkeys((*pasted, *recent)):
             if part in text and collapses(part):
                 label = next((name for name, whole in self.labels.items() if whole == part), "")
                 text = text.replace(part, label or self.collapse(part), 1)
         return text
 
-    def remember_recent(self) -> None:
-        self._recent.extend(self.current.items())
-
-    def keep_for_session(self) -> None:
-        self._recalled |= self.current
-
     def as_typed(self, message: str) -> str:
         """A recent message with its pastes collapsed again."""
-        for label, pasted in self._recent:
+        for label, pasted in self.recent:
             message = message.replace(pasted, label)
         return message
 
     def pasted_in(self, message: str) -> list[str]:
         """The parts of a recent message that were pasted."""
-        return list(dict.fromkeys(pasted for _, pasted in self._recent if pasted in message))
+        return list(dict.fromkeys(pasted for _, pasted in self.recent if pasted in message))
 
 
 def collapses(pasted: str) -> bool:
@@ -331,7 +322,6 @@ def without_label(caret: Caret, pastes: Mapping[str, str]) -> Caret | None:
 
 
 def label_spans(text: str, labels: Labels) -> Iterator[tuple[int, int]]:
-    """The spans of placeholders, in order."""
     if labels:
         pattern = "|".join(re.escape(label) for label in sorted(labels, key=len, reverse=True))
         yield from (found.span() for found in re.finditer(pattern, text))

@@ -53,7 +53,7 @@ class Editor:
         self._entry = 1  # place of the history entry being edited
         self._dismissed: int | None = None  # start of the token whose menu was closed with Esc
         self._stashed: tuple[Document, dict[str, str]] | None = None
-        self.buffer = Buffer(history=history, multiline=True, on_text_insert=self._on_text_inserted)
+        self.buffer = Buffer(history=history, multiline=True, on_text_insert=lambda _buffer: self.open_menu())
         self.buffer.on_text_changed += self._on_text_changed
         self.buffer.on_cursor_position_changed += self._on_cursor_moved
 
@@ -80,7 +80,7 @@ class Editor:
         """Empty the prompt; `remember` adds its text to the history."""
         if remember and self.message.strip():
             self._remember(self.message)
-            self.pastes.remember_recent()
+            self.pastes.recent.extend(self.pastes.current.items())
         self.pastes.current.clear()
         self._begin(Document())
 
@@ -90,7 +90,7 @@ class Editor:
                 self._history.pastes[message] = pasted
             self._history.append_string(message)
         elif not is_private(message):
-            self.pastes.keep_for_session()
+            self.pastes.recalled |= self.pastes.current
             self._history.remember(self.buffer.text)
 
     def put(self, text: str) -> None:
@@ -239,9 +239,6 @@ class Editor:
 
     # buffer events
 
-    def _on_text_inserted(self, _buffer: Buffer) -> None:
-        self.open_menu()
-
     def _on_text_changed(self, _buffer: Buffer) -> None:
         same = self._entry == self._place
         if not same and (folded := self._with_labels(self.buffer.text)) != self.buffer.text:
@@ -282,7 +279,6 @@ class InputFocus:
         return not self.editor.empty or self.app.layout.is_searching or self.bar.editing
 
     def search(self) -> None:
-        """Reverse incremental search."""
         buffer = self.editor.buffer
         self._searched_from = buffer.working_index, buffer.cursor_position
         start_search(direction=SearchDirection.BACKWARD)
@@ -299,9 +295,6 @@ class InputFocus:
             with set_app(self.app):  # called by an event, not a key
                 self.stop_search()
         self.editor.stash()
-
-    def enter_bar(self) -> None:
-        self.editor.in_bar = self.bar.enter()
 
     def leave_bar(self) -> None:
         self.bar.leave()

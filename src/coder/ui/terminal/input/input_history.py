@@ -19,8 +19,6 @@ _PRIVATE = 0o600
 
 
 class _Entry(msgspec.Struct):
-    """A text and its pasted parts."""
-
     text: str
     pastes: list[str]
 

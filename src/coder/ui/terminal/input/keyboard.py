@@ -164,8 +164,6 @@ def _typed(data: bytes) -> bytes:
 
 
 class KeyboardInput(Vt100Input):
-    """Terminal input parsed by `Keyboard`."""
-
     def __init__(self, stdin: TextIO) -> None:
         super().__init__(stdin)
         self._keyboard = Keyboard(lambda key: self._buffer.append(key))
@@ -212,8 +210,6 @@ def _prefix_width(prefix: GetLinePrefixCallable, line: int, wrapped: int) -> int
 
 
 class _Content(UIContent):
-    """Content with exact line heights."""
-
     def __init__(self, content: UIContent) -> None:
         super().__init__(
             content.get_line,

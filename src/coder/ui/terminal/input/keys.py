@@ -87,7 +87,6 @@ def bindings(
 
 
 def _bind_sending(table: _Table) -> None:
-    """Sending, stopping, leaving."""
     actions, on = table.actions, table.on
     on("enter", do=actions.enter)
     on("escape", do=actions.escape, when=table.at_prompt & ~Condition(actions.escape_is_vims))
@@ -150,7 +149,6 @@ def _bind_vim(table: _Table) -> None:
 
 
 def _bind_question(table: _Table, question: ApprovalPrompt) -> None:
-    """One key decides a question."""
     decides = Condition(lambda: question.takes("\r" if table.pressed == Keys.ControlM else table.pressed))
     # Eager: self-insert takes precedence over "<any>".
     table.keys.add("<any>", filter=table.at_prompt & decides, eager=True)(

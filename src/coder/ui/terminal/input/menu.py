@@ -94,8 +94,6 @@ class Menu(msgspec.Struct):
 
 
 class Menus:
-    """Finds the menu for a request."""
-
     def __init__(
         self,
         sources: Sequence[MenuSource],

@@ -144,7 +144,6 @@ def caret_line(caret: Caret, room: int) -> Line:
 
 
 def field_help(field: FormField, texts: Catalog) -> str:
-    """One-line help for the variable."""
     variable = field.variable
     parts = [variable.description] if variable.description else []
     parts.append(texts.say(f"terminal.type_{variable.type}"))

@@ -66,7 +66,6 @@ class KnownModes:
         self._begin()
 
     def _begin(self) -> None:
-        """Reset for a new session."""
         self.newest = ""  # the mode that was enabled last
         self.model: str | None = None
         self.reasoning_effort: str | None = None

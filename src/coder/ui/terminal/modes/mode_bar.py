@@ -41,8 +41,6 @@ Send = Callable[[SetModeState | TriggerInstantMode], bool]
 
 
 class CustomModeBar:
-    """The `ModeBar` of the interactive terminal."""
-
     def __init__(
         self, known: KnownModes, texts: Catalog, theme: Theme, send: Send, size: Callable[[], tuple[int, int]]
     ) -> None:
@@ -206,7 +204,8 @@ class CustomModeBar:
                 self.focused = bool(self.known.entries())
             case "apply":
                 if form.kind == "persistent":
-                    sent = self._apply(form.mode_id, form.values)
+                    inputs = as_inputs(self.known.variables(form.mode_id), form.values)
+                    sent = self._send(self.known.target_with(form.mode_id, inputs))
                 else:
                     # empty fields are not sent, so that the session's remembered values stay
                     given = {name: SetValue(value) for name, value in form.values.items() if value}
@@ -226,10 +225,6 @@ class CustomModeBar:
         }
         inputs[field.variable.name] = SetValue(field.text) if field.text else USE_DEFAULT
         self._send(self.known.target_with(mode_id, inputs))
-
-    def _apply(self, mode_id: str, values: dict[str, str]) -> bool:
-        inputs = as_inputs(self.known.variables(mode_id), values)
-        return self._send(self.known.target_with(mode_id, inputs))
 
     # drawing
 
@@ -331,7 +326,6 @@ def keys_line(key: str, width: int, texts: Catalog) -> Line:
 
 
 def problem_text(entry: ModeEntry, texts: Catalog) -> str:
-    """Why the mode is not as requested."""
     if entry.missing:
         return texts.say("terminal.mode_missing", names=", ".join(entry.missing))
     return flat(texts.of(entry.errors[0].message)) if entry.errors else ""
@@ -347,7 +341,6 @@ class BarFocus:
 
 
 def mode_lines(entries: Sequence[ModeEntry], focus: BarFocus, width: int, texts: Catalog) -> list[list[Line]]:
-    """The rows of each mode."""
     names = min(NAME_COLUMNS, max(text_width(flat(entry.mode.display_name)) for entry in entries))
     names = min(names, max(6, width // 2))
     return [
@@ -378,7 +371,6 @@ def _mode(entry: ModeEntry, focus: BarFocus | None, names: int, width: int, text
 
 
 def _wrap_labels(head: Line, labels: Sequence[Line], names: int, width: int) -> list[Line]:
-    """Wrap between labels."""
     indent = " " * min(names + 3, width // 4)
     rows = wrap(head, width) if line_width(head) > width else [head]
     for label in labels:
@@ -421,13 +413,11 @@ def visible_rows(groups: Sequence[Sequence[Line]], focused: int, room: int) -> l
     first = sum(len(group) for group in groups[:focused])
     last = first + len(groups[focused])
     top = min(max(0, last - room), first)
-    at = first + next((n for n, row in enumerate(groups[focused]) if _has_focus(row)), 0)
+    at = first + next(
+        (n for n, row in enumerate(groups[focused]) if any("chosen" in style for style, _ in row)), 0
+    )
     top = max(top, at - room + 1)
     return rows[top : top + room]
-
-
-def _has_focus(row: Line) -> bool:
-    return any("chosen" in style for style, _ in row)
 
 
 # After a key: the focus stays, returns to the input, or returns and the key is passed on.
@@ -482,6 +472,5 @@ class NoBar:
 
 
 def key_name(key: object) -> str:
-    """The name of a prompt_toolkit key."""
     name = str(getattr(key, "value", key))
     return _NAMES.get(name, name)

@@ -94,7 +94,6 @@ class Colours:
         return f"{PROGRAM}{codes}" if codes else ""
 
     def apply(self, parameters: str) -> None:
-        """Apply one sequence."""
         codes = iter(re.split("[;:]", parameters))
         for code in codes:
             code = code.lstrip("0")

@@ -277,7 +277,8 @@ def command_lines(event: CommandDone, texts: Catalog, width: int = 0) -> list[Li
     if isinstance(todos := event.data.get("todos"), list):
         return todo_lines(todos, width)
     if event.data.get("on_terminal") and "duration_ms" in event.data:  # which showed the output itself
-        return _status_line(event, texts)
+        code = event.data.get("exit_code", 0)
+        return [[("bad", texts.say("tool.exit", code=code))]] if code else []
     if event.command.startswith("!"):
         if has_colours(text):
             return coloured_lines(text.rstrip("\n"), "" if event.ok else "note")
@@ -286,11 +287,6 @@ def command_lines(event: CommandDone, texts: Catalog, width: int = 0) -> list[Li
     if event.command.startswith("/diff") and any(line.startswith("@@ ") for line in lines):
         return diff_rows("\n".join(lines), width)
     return [row for line in lines for row in _wrap_line(_command_line(event, line), width)]
-
-
-def _status_line(event: CommandDone, texts: Catalog) -> list[Line]:
-    code = event.data.get("exit_code", 0)
-    return [[("bad", texts.say("tool.exit", code=code))]] if code else []
 
 
 def _command_line(event: CommandDone, line: str) -> Line:

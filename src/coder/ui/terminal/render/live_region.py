@@ -299,7 +299,7 @@ class LiveRegion:
             InputControl(buffer, toolbar.control, prefix),
             wrap_lines=True,
             dont_extend_height=True,
-            height=self._input_height,
+            height=lambda: Dimension(min=1, max=max(1, output.all_rows // 2)),
             get_line_prefix=prefix,
         )
         rows: list[AnyContainer] = [
@@ -328,9 +328,6 @@ class LiveRegion:
         """Cache key of the rows from the prompt on: other state changes only with a key, which redraws."""
         text = self.buffer.text, self.buffer.cursor_position
         return text, sections.prompt(), tuple(sections.menu()), tuple(sections.bar()), self.app.editing_mode
-
-    def _input_height(self) -> Dimension:
-        return Dimension(min=1, max=max(1, self.output.all_rows // 2))
 
     @property
     def columns(self) -> int:

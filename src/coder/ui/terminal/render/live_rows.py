@@ -32,7 +32,6 @@ _ROOMY = 8  # rows from which a blank row separates transcript and prompt
 
 
 def live_limit(rows: int) -> int:
-    """Maximum height of the unfinished tail."""
     return max(1, min(LIVE_ROWS, rows - 6))
 
 

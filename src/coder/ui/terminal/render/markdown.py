@@ -190,7 +190,10 @@ def hold_last_row(rows: list[Line], block: Block, carried: BlockState) -> tuple[
         return [], carried
     *rows, row = rows
     lead = list(itertools.takewhile(_is_margin, row))
-    margin = [(style if style == "quote" else "", _blanked(style, text)) for style, text in lead]
+    margin = [
+        (style if style == "quote" else "", " " * text_width(text) if style == "mark" else text)
+        for style, text in lead
+    ]
     glue = [("", " ")] if block.text[-1].isspace() else []
     return rows, BlockState(lead=tuple(lead), margin=tuple(margin), row=(*row[len(lead) :], *glue))
 
@@ -198,10 +201,6 @@ def hold_last_row(rows: list[Line], block: Block, carried: BlockState) -> tuple[
 def _is_margin(span: Span) -> bool:
     style, text = span
     return style in ("quote", "mark") or (not style and text.isspace())
-
-
-def _blanked(style: str, text: str) -> str:
-    return " " * text_width(text) if style == "mark" else text
 
 
 def _prose(body: str, block: Block, width: int) -> list[Line]:

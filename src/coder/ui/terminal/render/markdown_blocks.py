@@ -83,7 +83,6 @@ class Splitter:
 
     @property
     def tail(self) -> Block | None:
-        """The unfinished block."""
         partial = "".join(self._partial)
         kind = self._kind
         if not self._fence and not self._within:
@@ -101,7 +100,6 @@ class Splitter:
     # one line after the other
 
     def _grow(self, piece: str, done: list[Block]) -> None:
-        """Append to the unfinished line."""
         if not piece:
             return
         self._partial.append(piece)

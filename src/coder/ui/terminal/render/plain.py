@@ -135,7 +135,7 @@ class PlainRenderer:
                 self._put("\n")
             self._open_kind, self._above = kind, "prose"
             self._streamed = self._new_stream(kind)
-            self._wrapper = self._new_wrapper() if self._streamed is None else None
+            self._wrapper = WordWrapper(self.columns) if self.columns and self._streamed is None else None
         if self._streamed is not None:
             width = self.columns
             self._write_rows([*self._streamed.feed(text, width), *self._streamed.settle(width)])
@@ -154,12 +154,6 @@ class PlainRenderer:
     def _write_rows(self, rows: list[Line]) -> None:
         for row in rows:
             self._put(self.palette.line(row) + "\n")
-
-    def _new_wrapper(self) -> WordWrapper | None:
-        if not self.columns:
-            return None
-
-        return WordWrapper(self.columns)
 
     def _write(self, text: str) -> None:
         if text:
@@ -185,7 +179,6 @@ class PlainRenderer:
         self.out.flush()
 
     def paragraph(self, text: str, margin: int = 0) -> None:
-        """Word-wrapped."""
         width, before = self.columns, [("", " " * margin)]
         for row in wrap([("", text)], width, before, before) if width else [[*before, ("", text)]]:
             self.line(plain(row))

@@ -151,9 +151,6 @@ class ProgressRow:
         self.erase()
         self._out.flush()
 
-    def _schedule(self) -> None:
-        self._timer = asyncio.get_running_loop().call_later(_SILENCE_SECONDS, self._tick)
-
     def _tick(self) -> None:
         silent = time.monotonic() - self._last >= _SILENCE_SECONDS * 0.9
         if silent and self._free and self._state.approval is None:
@@ -163,4 +160,4 @@ class ProgressRow:
                 self._out.write(_ERASE + self._theme.line([("dim", text) for _, text in line]))
                 self._out.flush()
             self._drawn = True
-        self._schedule()
+        self._timer = asyncio.get_running_loop().call_later(_SILENCE_SECONDS, self._tick)

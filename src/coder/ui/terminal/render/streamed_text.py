@@ -150,7 +150,7 @@ def _stable(text: str) -> int:
     at = stable_prefix(text)
     line = text.rfind("\n", 0, at) + 1
     # `-` alone below a text makes it a setext heading, unless words follow.
-    return at if _has_words(text[line:at]) else line
+    return at if any(map(str.isalpha, text[line:at])) else line
 
 
 def _may_be_heading(tail: Block) -> bool:
@@ -159,10 +159,6 @@ def _may_be_heading(tail: Block) -> bool:
     if not tail.opens or tail.kind != "prose" or "\n" in line or len(line) > _HEADING_CHARS:
         return False
     return not any(end in line for end in _SENTENCE_ENDS)
-
-
-def _has_words(text: str) -> bool:
-    return any(char.isalpha() for char in text)
 
 
 def _part(tail: Block, at: int) -> Block:

@@ -114,7 +114,6 @@ class Transcript:
                 self._handle_block(event)
 
     def _handle_block(self, event: AnyEvent) -> None:
-        """Events rendered as a whole."""
         before = len(self._finished)
         match event:
             case ToolCallChanged():
@@ -179,7 +178,6 @@ class Transcript:
             self._gap, self._below_block, self._lookups = False, True, []
 
     def _flush_retry(self) -> None:
-        """Write consecutive retries as one line."""
         if self._retry is not None:
             event, self._retry = self._retry, None
             row = retry_line(event, self._texts, self._columns())
@@ -244,7 +242,6 @@ class Transcript:
         return max(1, self._columns() - (_GUTTER if self._stream_kind == "thought" else 0))
 
     def _in_gutter(self, rows: list[Line]) -> list[Line]:
-        """Indent thinking."""
         if self._stream_kind != "thought":
             return rows
         return [[("", " " * _GUTTER), *row] if row else row for row in rows]

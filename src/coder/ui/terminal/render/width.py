@@ -185,7 +185,6 @@ def cut_spans(line: Line, width: int, rest: int) -> list[Line]:
 
 
 def _joined(row: Line) -> Line:
-    """Merge neighbouring spans of the same style."""
     out: Line = []
     for style, text in row:
         if out and out[-1][0] == style:
