@@ -203,7 +203,7 @@ def test_a_hunk_that_fits_exactly_is_applied_to_a_file_that_others_changed(world
     result = world.call(Patch(), patch=envelope("*** Update File: a.py", " one", "-two", "+2"))
     assert result.for_model == (
         "updated a.py (+1 -1), line 2\n"
-        "a.py: the file had changed since you read it (by a command, an undo or others): that is still in it"
+        "a.py: the file had changed since you read it (by a command, an undo or others); that is kept"
     )
     assert path.read_text(encoding="utf-8") == FIVE.replace("two", "2") + "six\n"
     path.write_text(FIVE, encoding="utf-8")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
+
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 def shortened(text: str, limit: int) -> str:
@@ -60,3 +63,13 @@ def shown(text: str) -> str:
 def double_quoted(value: str) -> str:
     """Quote a value so that `bind` reads it back, never as a shortcut."""
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def utf8_safe(text: str) -> str:
+    """Undecodable bytes as \\xNN, lone surrogates as \\uNNNN: wire and record take valid UTF-8 only."""
+    return _SURROGATE.sub(_escaped, text)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"\\x{code - 0xDC00:02x}" if 0xDC80 <= code <= 0xDCFF else f"\\u{code:04x}"

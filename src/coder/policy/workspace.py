@@ -11,6 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 from coder.base.files import digest
 from coder.base.safe_open import read_whole, real_path
+from coder.base.text import utf8_safe
 from coder.tools.tool import ClosedPlace, OutsideWorkspace
 
 TEMP = ("/tmp", "/var/tmp")  # noqa: S108 - shared directories, not files of ours
@@ -122,7 +123,7 @@ class DirectoryWorkspace:
         if scratch and real.is_relative_to(scratch):
             return real
         raise OutsideWorkspace(
-            f"{_printable(path)} is outside the workspace {_printable(str(self._root))}. "
+            f"{utf8_safe(path)} is outside the workspace {utf8_safe(str(self._root))}. "
             f"Use a path inside the workspace{self._instead(wanted, scratch)}."
         )
 
@@ -134,7 +135,7 @@ class DirectoryWorkspace:
         wanted = Path(os.path.normpath(self._absolute(path)))
         real = self._real(wanted, path)
         if any(Path(os.path.realpath(parent)).is_relative_to(self._root) for parent in wanted.parents):
-            raise OutsideWorkspace(f"{_printable(path)} leads out of the workspace.")
+            raise OutsideWorkspace(f"{utf8_safe(path)} leads out of the workspace.")
         self._refuse_closed(wanted, real, path, closed_inside("/", self._person, self._own))
         return real
 
@@ -144,12 +145,12 @@ class DirectoryWorkspace:
         if not scratch or not directory:
             return ""
         meant = Path(scratch, os.path.relpath(wanted, directory))
-        there = f"; did you mean {_printable(str(meant))}?" if os.path.lexists(meant) else ""
-        return f", or the scratch folder {_printable(scratch)} ($TMPDIR of commands){there}"
+        there = f"; did you mean {utf8_safe(str(meant))}?" if os.path.lexists(meant) else ""
+        return f", or the scratch folder {utf8_safe(scratch)} ($TMPDIR of commands){there}"
 
     def show(self, path: Path) -> str:
         """Relative to the workspace with `/`, or absolute if outside; always printable."""
-        return _printable(
+        return utf8_safe(
             (path.relative_to(self._root) if path.is_relative_to(self._root) else path).as_posix()
         )
 
@@ -170,9 +171,9 @@ class DirectoryWorkspace:
         try:
             parts = urlsplit(url)
         except ValueError:
-            raise OutsideWorkspace(f"{_printable(url)} is not a file address.") from None
+            raise OutsideWorkspace(f"{utf8_safe(url)} is not a file address.") from None
         if parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
-            raise OutsideWorkspace(f"{_printable(url)} is on another machine or is not an absolute path.")
+            raise OutsideWorkspace(f"{utf8_safe(url)} is on another machine or is not an absolute path.")
         path = unquote(parts.path, errors="surrogateescape")
         if "\0" in path:
             raise OutsideWorkspace("The path has a NUL byte in it, which no file name can have.")
@@ -185,25 +186,25 @@ class DirectoryWorkspace:
             os.lstat(real)
         except OSError as problem:
             if problem.errno == errno.ELOOP:
-                raise OutsideWorkspace(f"{_printable(given)} is a loop of links.") from None
+                raise OutsideWorkspace(f"{utf8_safe(given)} is a loop of links.") from None
             if problem.errno == errno.ENAMETOOLONG:
-                raise OutsideWorkspace(f"{_printable(given)} has a name too long for a file.") from None
+                raise OutsideWorkspace(f"{utf8_safe(given)} has a name too long for a file.") from None
             return Path(real_path(wanted))
         except (ValueError, UnicodeError):
-            raise OutsideWorkspace(f"{_printable(given)} is not a name that a file can have.") from None
+            raise OutsideWorkspace(f"{utf8_safe(given)} is not a name that a file can have.") from None
         if Path(real).is_symlink():
-            raise OutsideWorkspace(f"{_printable(given)} is a loop of links.")
+            raise OutsideWorkspace(f"{utf8_safe(given)} is a loop of links.")
         return Path(real)
 
     def _refuse_closed(self, wanted: Path, real: Path, given: str, closed: Collection[str]) -> None:
         names = [f"{os.path.normpath(wanted)}/", f"{real}/"] if closed else []
         if any(name.startswith(f"{place}/") for place in self._records for name in names):
             raise ClosedPlace(
-                f"{_printable(given)} is coder's own record of sessions, which is closed to you."
+                f"{utf8_safe(given)} is coder's own record of sessions, which is closed to you."
             )
         if any(name.startswith(f"{place}/") for place in closed for name in names):
             raise ClosedPlace(
-                f"{_printable(given)} is in a place where secrets are kept (keys, tokens, histories), "
+                f"{utf8_safe(given)} is in a place where secrets are kept (keys, tokens, histories), "
                 "which is closed to you. Do without it, or ask the person for what you need from it."
             )
 
@@ -214,11 +215,11 @@ class DirectoryWorkspace:
         parts = tuple(part.casefold() for part in path.relative_to(self._root).parts)
         if ".git" in parts or any(path.is_relative_to(directory) for directory in self._git_elsewhere()):
             raise OutsideWorkspace(
-                f"{_printable(given)} belongs to git's own files, which only git writes. Use git commands."
+                f"{utf8_safe(given)} belongs to git's own files, which only git writes. Use git commands."
             )
         if len(parts) >= 2 and parts[0] == ".coder" and parts[1] in _OWN_RECORD:
             raise OutsideWorkspace(
-                f"{_printable(given)} holds coder's own settings or record, which the agent may not change."
+                f"{utf8_safe(given)} holds coder's own settings or record, which the agent may not change."
             )
 
     def _git_elsewhere(self) -> list[Path]:
@@ -234,13 +235,3 @@ class DirectoryWorkspace:
         except (OSError, ValueError):
             return []
         return [directory] if self._root in directory.parents else []
-
-
-def _printable(text: str) -> str:
-    """Encodable text: undecodable bytes as \\xNN, lone surrogates as \\uNNNN."""
-    return "".join(_escaped(char) if "\ud800" <= char <= "\udfff" else char for char in text)
-
-
-def _escaped(surrogate: str) -> str:
-    code = ord(surrogate)
-    return f"\\x{code - 0xDC00:02x}" if 0xDC80 <= code <= 0xDCFF else f"\\u{code:04x}"

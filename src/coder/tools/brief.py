@@ -33,9 +33,9 @@ def brief(spec: ToolSpec) -> ToolSpec:
     if spec.name not in _BRIEF:
         return spec
     description, required, others = _BRIEF[spec.name]
-    told = spec.function.parameters
-    properties = {name: _bare(told["properties"][name]) for name in f"{required} {others}".split()}
-    parameters = {**told, "properties": properties, "required": required.split()}
+    whole = spec.function.parameters
+    properties = {name: _bare(whole["properties"][name]) for name in f"{required} {others}".split()}
+    parameters = {**whole, "properties": properties, "required": required.split()}
     return replace(spec, function=replace(spec.function, description=description, parameters=parameters))
 
 

@@ -1,4 +1,4 @@
-"""What write, edit and patch have in common: changes computed first, then made, all of them or none.
+"""Changes of write, edit and patch: computed first, then made, all of them or none.
 
 A list of `Change` is pure data: `preview` shows it to a person, `apply` does it. Between computing and
 applying stand three checks: the file is what the model last saw, a person who was asked saw these very
@@ -18,25 +18,21 @@ from coder.base.diff import Diff, unified
 from coder.base.files import ChangedMeanwhile, exchange_file, lock_directories, read_or_none, replace_file
 from coder.base.process.output import PRIVATE_KEY_MARKER
 from coder.base.safe_open import delete_directory, delete_file, missing_parents, open_file, status_of
-from coder.base.text import quoted_name
+from coder.base.text import quoted_name, utf8_safe
 from coder.protocol.events import FileChange
 from coder.texts import Text
-from coder.tools.paths import Stop, clean, kind_of, shown, size_words, steers, unreachable, why
+from coder.tools.paths import Stop, kind_of, shown, size_words, steers, unreachable, why
 from coder.tools.text.file import NotText, load
 from coder.tools.tool import Preview, ToolContext, ToolResult, Unapproved, failed, summed_up
 
-MAX_CHANGED_BYTES = (
-    64 * 1024 * 1024
-)  # a file is changed in memory, with its diff; larger ones are for the shell
+MAX_CHANGED_BYTES = 64 << 20  # a file is changed in memory, with its diff; larger ones are for the shell
 SEEN_BYTES = 8 * 1024 * 1024  # `read` remembers what files up to this size hold
 DETAIL_LINES = 400  # of diff, for a person
 RECORD_LINES = 4000  # of diff, for the record
-CHANGED_SINCE = (
-    "the file had changed since you read it (by a command, an undo or others): that is still in it"
-)
+CHANGED_SINCE = "the file had changed since you read it (by a command, an undo or others); that is kept"
 STALE_LINES = 60  # of diff, for a model whose file changed under its hands
 STALE_CHARS = 4000
-_PLACES = 6  # of a file whose lines the model is told
+_PLACES = 6  # of a file whose lines the model is shown
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -77,7 +73,7 @@ class Report(msgspec.Struct, frozen=True):
 
     @property
     def mode_lines(self) -> list[str]:
-        """The change of permission bits as git's diffs tell it."""
+        """The change of permission bits as in git's diffs."""
         if self.modes is None:
             return []
         before, after = self.modes
@@ -106,15 +102,9 @@ class Report(msgspec.Struct, frozen=True):
 
     @property
     def fields(self) -> dict[str, str | int]:
-        fields: dict[str, str | int] = {
-            "path": self.path,
-            "operation": self.operation,
-            "additions": self.diff.additions,
-            "deletions": self.diff.deletions,
-        }
-        if self.moved_from:
-            fields["moved_from"] = self.moved_from
-        return fields
+        fields: dict[str, str | int] = {"path": self.path, "operation": self.operation}
+        fields |= {"additions": self.diff.additions, "deletions": self.diff.deletions}
+        return {**fields, "moved_from": self.moved_from} if self.moved_from else fields
 
 
 def current(context: ToolContext, path: Path) -> bytes | None:
@@ -170,12 +160,8 @@ def _stale(context: ToolContext, path: Path, now: bytes) -> ToolResult:
     before = context.files.content(path)
     diff = unified_lines(before, now, name) if before is not None else []
     short = 0 < len(diff) <= STALE_LINES and sum(map(len, diff)) <= STALE_CHARS
-    if short:
-        reason += (
-            "What changed since:\n" + "\n".join(diff) + "\nSend the call again for the text as it is now"
-        )
-    else:
-        reason += "Read it again first"
+    since = "\n".join(["What changed since:", *diff, "Send the call again for the text as it is now"])
+    reason += since if short else "Read it again first"
     result = failed(reason, Text("tool.changed_since", path=name), path=name, stale=True)
     if short:
         result = msgspec.structs.replace(result, learned=((path, now),))
@@ -305,7 +291,7 @@ def hard_link_note(path: Path) -> str:
 
 
 def reports(changes: Sequence[Change], context: ToolContext) -> list[Report]:
-    """What is told of each file; the two halves of a move are one."""
+    """A report on each file; the two halves of a move are one."""
     before = {change.path: change.before for change in changes}
     moved = {change.moved_from for change in changes}
     return [
@@ -328,7 +314,7 @@ def diff_bytes(before: bytes | None, after: bytes | None, old: str, new: str) ->
     old_name = "/dev/null" if before is None else quoted_name(f"a/{old}")
     new_name = "/dev/null" if after is None else quoted_name(f"b/{new}")
     try:
-        texts = clean(load(before or b"").text), clean(load(after or b"").text)
+        texts = utf8_safe(load(before or b"").text), utf8_safe(load(after or b"").text)
     except NotText:
         same = [] if before == after else [f"Binary files {old_name} and {new_name} differ"]
         diff = Diff(same, 0, 0, binary=True)
@@ -343,11 +329,11 @@ def diff_bytes(before: bytes | None, after: bytes | None, old: str, new: str) ->
     return diff
 
 
-def joined(told: list[Report]) -> Diff:
+def joined(changed: list[Report]) -> Diff:
     """One diff of all files."""
-    lines = [line for report in told for line in report.diff.lines]
-    added = sum(report.diff.additions for report in told)
-    return Diff(lines, added, sum(report.diff.deletions for report in told))
+    lines = [line for report in changed for line in report.diff.lines]
+    added = sum(report.diff.additions for report in changed)
+    return Diff(lines, added, sum(report.diff.deletions for report in changed))
 
 
 def diff_preview(planned: Callable[[], list[Change]], context: ToolContext) -> Preview:
@@ -358,9 +344,9 @@ def diff_preview(planned: Callable[[], list[Change]], context: ToolContext) -> P
         return Preview(stop.result.for_model, fault=stop.result)
     if not changes:
         return Preview("nothing would change")
-    told = reports(changes, context)
-    lines = [line for report in told for line in (*report.mode_lines, *report.diff.lines)]
-    operations = tuple(report.planned for report in told)
+    changed = reports(changes, context)
+    lines = [line for report in changed for line in (*report.mode_lines, *report.diff.lines)]
+    operations = tuple(report.planned for report in changed)
     return Preview("\n".join(lines), "diff", operations=operations, changes=changes)
 
 

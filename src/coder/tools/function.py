@@ -48,7 +48,7 @@ class FunctionTool(Tool):
             text = result if isinstance(result, str) else msgspec.json.encode(result).decode("utf-8")
         except (KeyboardInterrupt, asyncio.CancelledError):
             raise
-        except BaseException as error:  # the author's: the model hears of it and goes on
+        except BaseException as error:  # the author's bug is a result, and the turn goes on
             return failed(f"{type(error).__name__}: {error}")
         return ToolResult(for_model=text, summary=text.split("\n", 1)[0][:200])
 
@@ -73,7 +73,7 @@ def tool(
 ) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
     """Make a tool of a function, sync or async. Its parameters need types; `Annotated[str, "what it is"]`
     describes one; one of type `ToolContext` gets the session's. It is asked about like a tool of an MCP
-    server, unless it is `read_only`: then it runs unasked, in plan mode too. Raises `TypeError` where it
+    server, unless it is `read_only`: then it runs unasked, in plan mode too. Raises `TypeError` if it
     cannot be offered to a model."""
 
     def made(function: Callable[..., Any]) -> FunctionTool:
@@ -121,8 +121,8 @@ def _described(kind: Any) -> Any:
     if get_origin(kind) is not Annotated:
         return kind
     base, *notes = get_args(kind)
-    told = [msgspec.Meta(description=note) if isinstance(note, str) else note for note in notes]
-    return Annotated[(base, *told)]
+    described = [msgspec.Meta(description=note) if isinstance(note, str) else note for note in notes]
+    return Annotated[(base, *described)]
 
 
 def _inlined(schema: Any, definitions: dict[str, Any], depth: int = 0) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from coder.base.text import utf8_safe
 from coder.tools import tool as base
 from coder.tools.tool import Arguments, OnOutput, Preview, Tool, ToolContext, ToolResult
 
@@ -27,9 +28,7 @@ class Glob(Tool):
     )
 
     def preview(self, args: Arguments, context: ToolContext) -> Preview:
-        from coder.tools.paths import clean
-
-        return Preview(f"glob {self.argument(args)} in {clean(args.get('path') or '.')}")
+        return Preview(f"glob {self.argument(args)} in {utf8_safe(args.get('path') or '.')}")
 
     async def run(self, args: Arguments, context: ToolContext, on_output: OnOutput) -> ToolResult:
         from coder.tools.search.listing import files_matching

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from coder.base.text import utf8_safe
 from coder.tools import tool as base
 from coder.tools.tool import Arguments, OnOutput, Preview, Tool, ToolContext, ToolResult
 
@@ -42,9 +43,7 @@ class Grep(Tool):
     unadvertised: ClassVar[dict[str, Any]] = {"output_mode": {"type": "string", "enum": list(_MODES)}}
 
     def preview(self, args: Arguments, context: ToolContext) -> Preview:
-        from coder.tools.paths import clean
-
-        return Preview(f"grep {self.argument(args)} in {clean(args.get('path') or '.')}")
+        return Preview(f"grep {self.argument(args)} in {utf8_safe(args.get('path') or '.')}")
 
     async def run(self, args: Arguments, context: ToolContext, on_output: OnOutput) -> ToolResult:
         from coder.tools.search.matches import lines_matching

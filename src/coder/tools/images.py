@@ -89,12 +89,8 @@ def _chunks(data: bytes) -> Iterator[tuple[int, int, bytes, bool]]:
     for _ in range(_MOST_CHUNKS):
         end = at + 12 + _number(data, at, 4, "big")
         kind = data[at + 4 : at + 8]
-        yield (
-            at,
-            end,
-            kind,
-            _number(data, end - 4, 4, "big") == zlib.crc32(memoryview(data)[at + 4 : end - 4]),
-        )
+        is_whole = _number(data, end - 4, 4, "big") == zlib.crc32(memoryview(data)[at + 4 : end - 4])
+        yield at, end, kind, is_whole
         if kind == b"IEND":
             return
         at = end
@@ -188,14 +184,7 @@ MAX_SIDE = 8000
 _SIDE = 2000
 _MAX_PIXELS = 50_000_000  # decoded: 200 MB of memory
 _SENT = ("image/png", "image/jpeg", "image/webp")  # what all providers take
-_NAMES = {
-    "image/png": "PNG",
-    "image/jpeg": "JPEG",
-    "image/gif": "GIF",
-    "image/webp": "WEBP",
-    "image/bmp": "BMP",
-}
-
+_NAMES = {f"image/{name.lower()}": name for name in ("PNG", "JPEG", "GIF", "WEBP", "BMP")}
 
 _decoding = threading.Lock()
 

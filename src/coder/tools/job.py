@@ -75,9 +75,8 @@ def _list(jobs: Jobs) -> ToolResult:
     lines = []
     for job in jobs:
         last = job.recent(1)[:_LINE]
-        lines.append(
-            f"{job.id}: {standing(job)}: {one_line(job.command, _LINE)}" + (f"\n   {last}" if last else "")
-        )
+        lines.append(f"{job.id}: {standing(job)}: {one_line(job.command, _LINE)}")
+        lines += [f"   {last}"] if last else []
         job.end_reported = job.end_reported or not job.running
     return summed_up(
         Text("tool.jobs", n=len(jobs.running)),
@@ -101,10 +100,9 @@ def _state(job: Job) -> ToolResult:
         text += f"; nothing new. All that it printed: {file}"
     else:
         text += "; it has printed nothing."
+    ended = Text("tool.job_ended", id=job.id, code=job.exit_code)
     return summed_up(
-        Text("tool.job_runs", id=job.id)
-        if job.running
-        else Text("tool.job_ended", id=job.id, code=job.exit_code),
+        Text("tool.job_runs", id=job.id) if job.running else ended,
         text,
         detail=output,
         detail_kind="output",
@@ -121,7 +119,7 @@ def standing(job: Job) -> str:
 
 
 def ending(job: Job) -> str:
-    """What the model is told when a job has ended."""
+    """The message for the model when a job has ended."""
     text = f"Job {job.id} ({one_line(job.command, _LINE)}): {standing(job)}."
     last = job.recent(10)
     return f"{text} Its last lines:\n{last}" if last else f"{text} It printed nothing."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from coder.base.text import utf8_safe
 from coder.tools import tool as base
 from coder.tools.tool import Arguments, OnOutput, Tool, ToolContext, ToolResult
 
@@ -24,9 +25,7 @@ class List(Tool):
 
     @classmethod
     def argument(cls, args: Arguments) -> str:
-        from coder.tools.paths import clean
-
-        return clean(args.get("path") or ".")
+        return utf8_safe(args.get("path") or ".")
 
     async def run(self, args: Arguments, context: ToolContext, on_output: OnOutput) -> ToolResult:
         from coder.tools.search.listing import list_directory

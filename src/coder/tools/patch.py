@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from coder.base.text import utf8_safe
 from coder.tools import tool as base
 from coder.tools.tool import Arguments, OnOutput, Preview, Tool, ToolContext, ToolResult
 
@@ -36,12 +37,10 @@ class Patch(Tool):
 
     @classmethod
     def argument(cls, args: Arguments) -> str:
-        from coder.tools.paths import clean
-
         names = cls.paths(args)
         if not names:
             return "(unreadable patch)"
-        return clean(", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else ""))
+        return utf8_safe(", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else ""))
 
     def preview(self, args: Arguments, context: ToolContext) -> Preview:
         from coder.tools.patching.plan import preview

@@ -1,4 +1,4 @@
-"""How the file tools find a path, and how they say that it is not there.
+"""Paths of the file tools: how they are resolved, and what is reported of missing ones.
 
 `Stop` carries a finished result out of nested helpers, so that a tool's `run` reads straight down and still
 never raises into the loop."""
@@ -14,6 +14,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from coder.base.safe_open import SymlinkRace, real_path, status_of
+from coder.base.text import utf8_safe
 from coder.texts import Text
 from coder.tools.search.find import named
 from coder.tools.tool import OutsideWorkspace, ToolContext, ToolResult, denied, failed
@@ -21,7 +22,6 @@ from coder.tools.tool import OutsideWorkspace, ToolContext, ToolResult, denied, 
 if TYPE_CHECKING:
     from coder.base.ignore import SearchRoot
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _PLACE = re.compile(r"(.+?)(?::|#L?)(\d+)(?:-L?(\d+)|:\d+)?:?")
 _WORDS = re.compile(r"[^\W_]{3,}")
 _PARTS_TRIED = 6
@@ -54,17 +54,6 @@ class Stop(Exception):
         self.result = result
 
 
-def clean(text: str) -> str:
-    """`text` with bytes that are no UTF-8 (kept as surrogates by the file system layer) spelled out.
-    Everything a tool hands back goes over the wire and into the record, which take valid UTF-8 only."""
-    return _SURROGATE.sub(_spelled, text)
-
-
-def _spelled(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    return f"\\x{code - 0xDC00:02x}" if 0xDC80 <= code <= 0xDCFF else f"\\u{code:04x}"
-
-
 def why(error: OSError) -> str:
     """What went wrong, in a few words."""
     if isinstance(error, SymlinkRace):
@@ -94,9 +83,7 @@ def steers(root: Path, path: Path) -> bool:
     if not path.is_relative_to(root):
         return False
     parts = path.relative_to(root).parts
-    if any(part.casefold() in _STEERING for part in parts):
-        return True
-    if any(part in _INSTRUCTIONS for part in parts):
+    if any(part.casefold() in _STEERING or part in _INSTRUCTIONS for part in parts):
         return True
     if any(part.upper() in map(str.upper, _INSTRUCTIONS) for part in parts) and _ignores_case(root):
         return True
@@ -141,18 +128,18 @@ def _undressed(path: str) -> str:
 
 
 def _resolved(context: ToolContext, path: str, write: bool) -> Path:
+    name = utf8_safe(path)
     try:
         return context.workspace.resolve(path, write=write)
     except OutsideWorkspace as outside:
-        reason = clean(str(outside)) or f"{clean(path)} is outside the workspace"
+        reason = utf8_safe(str(outside)) or f"{name} is outside the workspace"
         reason += _inside(context, path)
-        raise Stop(denied(reason, Text("tool.path_refused", path=clean(path)), path=clean(path))) from outside
+        raise Stop(denied(reason, Text("tool.path_refused", path=name), path=name)) from outside
     except (ValueError, UnicodeError) as error:
-        raise Stop(failed(f"{clean(path)!r} is not a usable path: {error}", path=clean(path))) from error
-    except OSError as error:
-        raise Stop(failed(f"cannot reach {clean(path)}: {why(error)}", path=clean(path))) from error
-    except RuntimeError as error:  # pathlib says so of a loop of links
-        raise Stop(failed(f"cannot reach {clean(path)}: {error}", path=clean(path))) from error
+        raise Stop(failed(f"{name!r} is not a usable path: {error}", path=name)) from error
+    except (OSError, RuntimeError) as error:  # pathlib raises RuntimeError for a loop of links
+        reason = why(error) if isinstance(error, OSError) else str(error)
+        raise Stop(failed(f"cannot reach {name}: {reason}", path=name)) from error
 
 
 def _inside(context: ToolContext, path: str) -> str:
@@ -168,11 +155,11 @@ def _inside(context: ToolContext, path: str) -> str:
 
 def shown(context: ToolContext, path: Path) -> str:
     """The path as it is shown and recorded."""
-    return clean(context.workspace.show(path))
+    return utf8_safe(context.workspace.show(path))
 
 
 def closed_note(context: ToolContext, place: SearchRoot) -> list[str]:
-    """The line that tells what a search left out because secrets are kept there, if anything."""
+    """The line that names what a search left out because secrets are kept there, if anything."""
     names = [shown(context, Path(path)) for path in place.withheld]
     return [f"[not searched, since secrets are kept there: {', '.join(names)}]"] if names else []
 
@@ -192,9 +179,8 @@ def unreachable(
 ) -> ToolResult:
     name = shown(context, path)
     reason = why(error) if isinstance(error, OSError) else str(error)
-    return failed(
-        f"cannot {doing} {name}: {reason}", Text("tool.unreachable", path=name, why=reason), path=name
-    )
+    summary = Text("tool.unreachable", path=name, why=reason)
+    return failed(f"cannot {doing} {name}: {reason}", summary, path=name)
 
 
 def missing(context: ToolContext, path: Path) -> ToolResult:
@@ -205,14 +191,9 @@ def missing(context: ToolContext, path: Path) -> ToolResult:
     near = same + [shown(context, parent / other) for other in _similar(path.name, parent)]
     near = list(dict.fromkeys(near))[:3]
     said = Text("tool.missing", path=name)
-    if near:
-        return failed(
-            f"{name} does not exist; did you mean {' or '.join(near)}?", said, path=name, nearest=near
-        )
-    if parent.is_dir():
-        return failed(
-            f"{name} does not exist; see what is there with list or glob", said, path=name, nearest=[]
-        )
+    if near or parent.is_dir():
+        hint = f"did you mean {' or '.join(near)}?" if near else "see what is there with list or glob"
+        return failed(f"{name} does not exist; {hint}", said, path=name, nearest=near)
     while not parent.is_dir() and parent != parent.parent:
         parent = parent.parent
     reason = f"{name} does not exist, nor does its folder; the nearest folder is {shown(context, parent)}"
@@ -247,20 +228,20 @@ def _shares_a_word(name: str, other: str) -> bool:
     return any(a.startswith(b) or b.startswith(a) for a, b in pairs)
 
 
+_KINDS = {
+    stat.S_IFREG: "",
+    stat.S_IFLNK: "a link that has just taken a file's place",
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a character device",
+    stat.S_IFBLK: "a block device",
+}
+
+
 def kind_of(mode: int) -> str:
     """What a path that is not a regular file is, in words; empty for a regular file."""
-    for test, words in (
-        (stat.S_ISREG, ""),
-        (stat.S_ISLNK, "a link that has just taken a file's place"),
-        (stat.S_ISDIR, "a folder"),
-        (stat.S_ISFIFO, "a named pipe"),
-        (stat.S_ISSOCK, "a socket"),
-        (stat.S_ISCHR, "a character device"),
-        (stat.S_ISBLK, "a block device"),
-    ):
-        if test(mode):
-            return words
-    return "not a regular file"
+    return _KINDS.get(stat.S_IFMT(mode), "not a regular file")
 
 
 def size_words(size: int) -> str:

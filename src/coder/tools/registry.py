@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from coder.tools.skill import SkillSource
 
 T = TypeVar("T")
-# One line a tool, in the order the model is told of them.
+# In the order in which they are declared to the model.
 _TOOLS = (
     "coder.tools.read:Read",
     "coder.tools.list:List",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from coder.base.files import make_private
-from coder.base.process.output import PRIVATE_KEY_MARKER, Printed, clean_file, cut_pair
+from coder.base.process.output import PRIVATE_KEY_MARKER, clean_file, cut_pair
 from coder.base.process.programs import HeldLine, Runs, find_program
 from coder.base.process.run import Outcome, ProcessCancelled, run_process
 from coder.texts import Text
@@ -45,13 +45,12 @@ async def run_command(
     command: str, timeout_ms: int, context: ToolContext, on_output: OnOutput, *, person: bool
 ) -> ToolResult:
     script: Path | None = None
-    told = _Statuses()
+    reported = _Statuses()
     try:
         argv, script = shell_line(command, context)
+        wanted = context.wants_statuses and script is None
         outcome = await run_process(
-            told.asked(argv, context)
-            if context.wants_statuses and script is None
-            else context.wrap_command(argv),
+            reported.asked(argv, context) if wanted else context.wrap_command(argv),
             runs=Runs.FOR_PERSON if person else Runs.IN_SANDBOX,
             cwd=context.workspace.root,
             environment=context.environment if person else quiet(context.environment),
@@ -67,7 +66,7 @@ async def run_command(
     except OSError as error:
         return failed(f"the shell could not be started: {error.strerror or error}")
     finally:
-        statuses = told.close()
+        statuses = reported.close()
         if script is not None:
             script.unlink(missing_ok=True)
     result = _result(outcome, command, timeout_ms, context)
@@ -94,7 +93,7 @@ class _Statuses:
         return held
 
     def close(self) -> list[int]:
-        """What was told; the command could have written anything."""
+        """The reported codes; the command could have written anything."""
         found = b""
         if self._ends:
             with contextlib.suppress(OSError):
@@ -157,13 +156,8 @@ def _result(outcome: Outcome, command: str, timeout_ms: int, context: ToolContex
         file = None
     where = _where(file, outcome, context)
     stdout, stderr = cut_pair(out, err, FOR_MODEL, where)
-    meta: dict[str, Any] = {
-        "exit_code": outcome.exit_code,
-        "stdout": stdout,
-        "stderr": stderr,
-        "truncated": file is not None or outcome.truncated,
-        "duration_ms": outcome.duration_ms,
-    }
+    meta: dict[str, Any] = {"exit_code": outcome.exit_code, "stdout": stdout, "stderr": stderr}
+    meta |= {"truncated": file is not None or outcome.truncated, "duration_ms": outcome.duration_ms}
     if file is not None:
         clean_file(file)
         meta["output_file"] = str(file)
@@ -172,22 +166,18 @@ def _result(outcome: Outcome, command: str, timeout_ms: int, context: ToolContex
         meta["cancelled"] = True
     model = _output_text(*cut_pair(out.folded(), err.folded(), FOR_MODEL, where))
     key = "tool.exit_late" if outcome.timed_out else "tool.exit"
+    # Of a truncated private key neither half is recognised.
+    whole = "\n".join((out.head, out.tail, err.head, err.tail))
     return summed_up(
         Text(key, code=outcome.exit_code),
-        _told(outcome, model or "(no output)", command, timeout_ms).rstrip("\n"),
+        _for_model(outcome, model or "(no output)", command, timeout_ms).rstrip("\n"),
         ok=outcome.exit_code == 0 and not outcome.cancelled,
         # As it was printed: the screen shows escape sequences, and obeys none.
         detail=_output_text(*cut_pair(outcome.out, outcome.err, FOR_PERSON)),
         detail_kind="output",
         meta=meta,
-        around=_with_key(out, err) if meta["truncated"] else "",
+        around=whole if meta["truncated"] and PRIVATE_KEY_MARKER in whole else "",
     )
-
-
-def _with_key(*streams: Printed) -> str:
-    """The whole output if it contains a private key: when truncated, neither half is recognised."""
-    text = "\n".join(part for stream in streams for part in (stream.head, stream.tail))
-    return text if PRIVATE_KEY_MARKER in text else ""
 
 
 def _where(file: Path | None, outcome: Outcome, context: ToolContext) -> str:
@@ -198,7 +188,7 @@ def _where(file: Path | None, outcome: Outcome, context: ToolContext) -> str:
     return f"; all of it: {file}" if total <= limit else f"; the first {limit} bytes: {file}"
 
 
-def _told(outcome: Outcome, output: str, command: str, timeout_ms: int) -> str:
+def _for_model(outcome: Outcome, output: str, command: str, timeout_ms: int) -> str:
     if outcome.cancelled:
         seconds = outcome.duration_ms / 1000
         return f"error: cancelled by the person after {seconds:.1f} s; output so far:\n{output}"
@@ -225,8 +215,7 @@ _WAITS = re.compile(r"\bwait\b")
 
 
 def leaves_behind(command: str) -> bool:
-    """Whether a line starts a background process without waiting for it. A heuristic for a hint, not a
-    parse."""
+    """Whether a line starts a background process without waiting for it: a heuristic for a hint."""
     bare = _QUOTED.sub("''", command)
     return _AMPERSAND.search(bare) is not None and _WAITS.search(bare) is None
 
@@ -284,6 +273,8 @@ async def start_job(command: str, context: ToolContext) -> ToolResult:
 
 def _ended_at_once(job: Job, output: str, meta: dict[str, Any]) -> ToolResult:
     code = job.exit_code or 0
+    meta |= {"exit_code": code, "stdout": output, "stderr": "", "truncated": False}
+    meta["duration_ms"] = round(job.seconds * 1000)
     head = f"error: exit code {code}\n" if code else ""
     return summed_up(
         Text("tool.exit", code=code),
@@ -291,12 +282,5 @@ def _ended_at_once(job: Job, output: str, meta: dict[str, Any]) -> ToolResult:
         ok=code == 0,
         detail=output,
         detail_kind="output",
-        meta={
-            **meta,
-            "exit_code": code,
-            "stdout": output,
-            "stderr": "",
-            "truncated": False,
-            "duration_ms": round(job.seconds * 1000),
-        },
+        meta=meta,
     )

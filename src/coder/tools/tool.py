@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import msgspec
 
-from coder.base.text import shortened
+from coder.base.text import shortened, utf8_safe
 from coder.protocol.events import FileChange
 from coder.protocol.messages import FunctionSpec, Image, ToolSpec
 from coder.texts import AnyText, Text
@@ -40,10 +40,10 @@ class ToolResult(msgspec.Struct, frozen=True):
     detail: str = ""
     detail_kind: DetailKind = ""
     meta: dict[str, Any] = {}
-    phrase: Text | None = None  # the summary, for those who read another language
+    phrase: Text | None = None  # the translatable summary
     # The whole text of a truncated result, to find secrets that a part of them does not reveal. Never shown.
     around: str = ""
-    # Files whose content the model knows as soon as it has been told this, since it shows all that is new.
+    # Files whose content the model knows after this result, which shows all that is new.
     learned: tuple[tuple[Path, bytes], ...] = ()
     images: tuple[Image, ...] = ()  # for the model, beside the text
 
@@ -71,8 +71,7 @@ def summed_up(phrase: Text, for_model: str, **more: Any) -> ToolResult:
 
 
 def failed(reason: str, summary: AnyText = "", **meta: Any) -> ToolResult:
-    """A failure. `reason` tells the model what is wrong and what would work instead."""
-    # What was written for the model alone is said in English; others are told that there is a reason.
+    """A failure. `reason`, for the model: what is wrong and what would work instead."""
     said = summary or Text("tool.failed", why=reason)
     phrase = said if isinstance(said, Text) else None
     return ToolResult(for_model=f"error: {reason}", summary=str(said), ok=False, meta=meta, phrase=phrase)
@@ -97,7 +96,7 @@ class Preview(msgspec.Struct, frozen=True):
 
     subject: str
     kind: Literal["command", "diff", "text"] = "text"
-    fault: ToolResult | None = None  # what the call would come to, where it cannot succeed
+    fault: ToolResult | None = None  # the result, if the call cannot succeed
     operations: tuple[FileChange, ...] = ()  # every one, also those of which `subject` has no line
     changes: tuple[Change, ...] = ()  # what they would be made by
 
@@ -150,8 +149,8 @@ class Workspace(Protocol):
         ...
 
     def resolve(self, path: str, *, write: bool = False) -> Path:
-        """The absolute path, links followed; raises `OutsideWorkspace` where it leaves the workspace.
-        Reading also reaches the directory where the session's long outputs are kept."""
+        """The absolute path, links followed; raises `OutsideWorkspace`. Reading also reaches the directory of
+        the session's long outputs."""
         ...
 
     def show(self, path: Path) -> str:
@@ -160,7 +159,7 @@ class Workspace(Protocol):
 
 
 class Journal(Protocol):
-    """Undo's write-ahead log: told of every change before it is made."""
+    """Undo's write-ahead log: called before every change."""
 
     def before_change(self, path: Path, after: bytes | None, mode: int | None = None) -> None:
         """`path` is about to hold `after` (None: to be deleted) with permission bits `mode` (None: kept)."""
@@ -208,8 +207,8 @@ class ToolContext:
         # How a command line becomes an argument vector; a sandbox puts itself in front here.
         self.wrap_command: Callable[[list[str]], list[str]] = list
         self.wants_statuses = False  # of every command in the line's last pipeline
-        self.start_task: TaskStarter | None = None  # None where a subagent may not be started
-        self.jobs: Jobs | None = None  # what runs in the background; None where nothing may
+        self.start_task: TaskStarter | None = None  # None: subagents cannot be started
+        self.jobs: Jobs | None = None  # background jobs; None: not allowed
         self.sees_images = False  # whether the model that answers does
 
 
@@ -224,7 +223,7 @@ class Tool(ABC):
     concurrent: ClassVar[bool] = False  # may run beside others that are; any other runs alone, in order
     for_subagents: ClassVar[bool] = True
     declared: bool = True  # in requests; else it is found on demand
-    shown_as: ClassVar[str] = ""  # the ACP tool kind, where `kind` and `touches` do not tell it
+    shown_as: ClassVar[str] = ""  # the ACP tool kind, if `kind` and `touches` do not determine it
 
     @classmethod
     def edits_files(cls) -> bool:
@@ -242,10 +241,8 @@ class Tool(ABC):
     @classmethod
     def argument(cls, args: Arguments) -> str:
         """The key argument, for the one-line summary."""
-        from coder.tools.paths import clean
-
         if cls.keys:
-            return clean(" ".join(str(args.get(key, "")) for key in cls.keys).strip())
+            return utf8_safe(" ".join(str(args.get(key, "")) for key in cls.keys).strip())
         return ", ".join(f"{key}: {_short(value)}" for key, value in args.items())
 
     @classmethod
@@ -292,8 +289,7 @@ def spec(name: str, description: str, properties: dict[str, Any], required: list
     return ToolSpec(function=FunctionSpec(name=name, description=description, parameters=parameters))
 
 
-Fields = Mapping[str, Any]
-"""The `meta` of a tool's result."""
+Fields = Mapping[str, Any]  # the `meta` of a tool's result
 
 
 def read_summary(fields: Fields) -> Text:

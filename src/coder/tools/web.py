@@ -21,9 +21,9 @@ from coder import __version__
 from coder.base.http.address import Address, parse_address, proxy_for
 from coder.base.http.client import HttpClient, Response
 from coder.base.http.errors import HttpError
+from coder.base.text import utf8_safe
 from coder.texts import Text
 from coder.tools.fetch import DEFAULT_CHARS, MAX_CHARS, Lookup
-from coder.tools.paths import clean
 from coder.tools.tool import Arguments, ToolContext, ToolResult, denied, failed, summed_up
 
 SECONDS = 30.0  # for the whole of it, redirects included
@@ -72,11 +72,11 @@ class Fetcher:
             async with asyncio.timeout(SECONDS):
                 page = await self._get(client, url, context)
         except TimeoutError:
-            return failed(f"{clean(url)}: no answer within {SECONDS:g} seconds")
+            return failed(f"{utf8_safe(url)}: no answer within {SECONDS:g} seconds")
         except _Refused as refusal:
             return denied(str(refusal))
         except HttpError as error:
-            return failed(f"{clean(url)}: {error}")
+            return failed(f"{utf8_safe(url)}: {error}")
         finally:
             await client.close()
         return await _result(page, offset, min(limit, MAX_CHARS))
@@ -116,10 +116,8 @@ class Fetcher:
 
 
 def _private(host: str, ip: str) -> str:
-    return (
-        f"{clean(host)} is at the private or local address {ip}, which fetch does not reach. Use a public "
-        "address, or a command if something on this machine is wanted."
-    )
+    advice = "Use a public address, or a command if something on this machine is wanted."
+    return f"{utf8_safe(host)} is at the private or local address {ip}, which fetch does not reach. {advice}"
 
 
 async def _look_up(host: str, port: int) -> list[str]:
@@ -147,7 +145,7 @@ async def _body(response: Response, url: str) -> _Page:
 
 async def _result(page: _Page, offset: int, limit: int) -> ToolResult:
     kind = page.content_type.partition(";")[0].strip()
-    shown = clean(page.url)
+    shown = utf8_safe(page.url)
     meta: dict[str, Any] = {"url": page.url, "status": page.status}
     meta |= {"content_type": kind, "bytes": len(page.data)}
     if not _is_text(kind, page.data):

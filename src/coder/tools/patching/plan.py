@@ -9,11 +9,12 @@ from pathlib import Path
 
 import msgspec
 
+from coder.base.text import utf8_safe
 from coder.texts import Text
 from coder.tools import changes
 from coder.tools.changes import Change
 from coder.tools.patching.formats import BadPatch, FilePatch, Hunk, parse
-from coder.tools.paths import Stop, clean, locate, missing, shown
+from coder.tools.paths import Stop, locate, missing, shown
 from coder.tools.text.file import CannotEncode, NotText, Span, TextFile, load
 from coder.tools.text.match import Shift, fold, nearest, numbered, shift_between, window_starts
 from coder.tools.tool import Arguments, Preview, ToolContext, ToolResult, denied, failed, summed_up
@@ -310,14 +311,16 @@ def _planned(args: Arguments, context: ToolContext) -> _Plan:
     try:
         files = parse(args["patch"])
     except BadPatch as bad:
-        raise Stop(failed(f"{clean(str(bad))}; nothing was changed", Text("tool.patch_unread"))) from bad
+        raise Stop(failed(f"{utf8_safe(str(bad))}; nothing was changed", Text("tool.patch_unread"))) from bad
     plan = _Plan(context)
     errors: list[ToolResult] = []
     for file in files:
         try:
             plan.add(file)
         except (HunkFailed, CannotEncode) as error:
-            errors.append(failed(f"{clean(file.path)}: {clean(str(error))}", Text("tool.patch_misfit")))
+            errors.append(
+                failed(f"{utf8_safe(file.path)}: {utf8_safe(str(error))}", Text("tool.patch_misfit"))
+            )
         except Stop as stop:
             errors.append(stop.result)
     if errors:

@@ -11,11 +11,12 @@ import msgspec
 
 from coder.base.ignore import Rules, SearchRoot
 from coder.base.safe_open import scan_directory
+from coder.base.text import utf8_safe
 from coder.texts import Text
 from coder.tools import paths
 from coder.tools.glob import MAX_SHOWN
 from coder.tools.list import MAX_ENTRIES
-from coder.tools.paths import Stop, clean, shown
+from coder.tools.paths import Stop, shown
 from coder.tools.search.find import Outcome, files_there, find_files
 from coder.tools.search.globs import BadGlob, matcher
 from coder.tools.tool import ToolContext, ToolResult, Workspace, failed, glob_summary, list_summary, summed_up
@@ -30,7 +31,7 @@ async def files_matching(pattern: str, path: str, context: ToolContext) -> ToolR
     except Stop as stop:
         return stop.result
     except BadGlob as bad:
-        return failed(clean(str(bad)), pattern=clean(pattern))
+        return failed(utf8_safe(str(bad)), pattern=utf8_safe(pattern))
 
 
 async def _glob(pattern: str, path: str, context: ToolContext) -> ToolResult:
@@ -91,7 +92,7 @@ def _result(
     lines = [note] if note and names else []
     lines += [path.replace("\n", "\\n") for path in names]
     if not names:
-        lines.append(f"no files match {clean(pattern)} in {where}")
+        lines.append(f"no files match {utf8_safe(pattern)} in {where}")
     if total > len(names):
         dated = total <= MAX_DATED
         order = "newest" if dated else "first by path"
@@ -102,7 +103,7 @@ def _result(
         lines.append("[the search took too long and was ended; give a narrower path]")
     lines += paths.closed_note(context, place)
     meta = {
-        "pattern": clean(pattern),
+        "pattern": utf8_safe(pattern),
         "path": where,
         "matches": total,
         "shown": len(names),
@@ -191,4 +192,4 @@ def _file_line(entry: os.DirEntry[str], directory: int) -> str:
 
 def _one_line(name: str) -> str:
     """A name that holds a newline must not look like two entries."""
-    return clean(name).replace("\n", "\\n")
+    return utf8_safe(name).replace("\n", "\\n")

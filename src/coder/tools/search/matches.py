@@ -14,9 +14,10 @@ import msgspec
 from coder.base.ignore import SearchRoot
 from coder.base.process.output import PRIVATE_KEY_MARKER
 from coder.base.safe_open import read_file
+from coder.base.text import utf8_safe
 from coder.texts import Text
 from coder.tools.grep import DEFAULT_MATCHES, MAX_MATCHES
-from coder.tools.paths import Stop, clean, closed_note, kind_of, locate_existing, shown, status
+from coder.tools.paths import Stop, closed_note, kind_of, locate_existing, shown, status
 from coder.tools.search.find import BadPattern, Line, Outcome, find_lines
 from coder.tools.search.globs import BadGlob, literally, matcher, name_globs
 from coder.tools.search.ripgrep import MAX_LINE_BYTES
@@ -41,14 +42,14 @@ async def lines_matching(args: Arguments, context: ToolContext) -> ToolResult:
     except Stop as stop:
         return stop.result
     except BadGlob as bad:
-        return failed(clean(str(bad)), pattern=clean(pattern))
+        return failed(utf8_safe(str(bad)), pattern=utf8_safe(pattern))
     except BadPattern as bad:
-        why = clean(str(bad))
+        why = utf8_safe(str(bad))
     try:  # code that was meant as it stands: `foo(`, `arr[i`, `*args`
         result = await _grep(literally(pattern), pattern, args, context)
     except (Stop, BadPattern):
         reason = f"the pattern is not a valid regular expression: {why}; escape text characters with \\"
-        return failed(reason, Text("tool.bad_pattern", why=why), pattern=clean(pattern))
+        return failed(reason, Text("tool.bad_pattern", why=why), pattern=utf8_safe(pattern))
     note = f"[searched as plain text, being no regular expression: {why}]"
     meta = {**result.meta, "literal": True}
     return msgspec.structs.replace(result, for_model=f"{note}\n{result.for_model}", meta=meta)
@@ -165,7 +166,7 @@ def _result(
         parts.append(text)
     more = total > count or found.cut
     if not lines:
-        parts.append(f"no matches for {clean(pattern)} in {where}")
+        parts.append(f"no matches for {utf8_safe(pattern)} in {where}")
     if more:
         of = f"more than {count}" if found.cut else str(total)
         advice = "narrow the pattern, path or glob, or raise max_matches"
@@ -174,7 +175,7 @@ def _result(
         parts.append("[the search took too long and was ended; give a narrower path]")
     parts += closed_note(context, place)
     meta = {
-        "pattern": clean(pattern),
+        "pattern": utf8_safe(pattern),
         "path": where,
         "matches": count,
         "files": files,
@@ -194,7 +195,7 @@ def _block(name: str, hits: list[Line], showing: _Showing) -> str:
         return f"{name}: {len(hits)}"
     rows = {hit.number: _line(hit) for hit in hits}
     near = showing.around.get(hits[0].path, {})
-    rows |= {n: f"{n}- {clean(text)[:MAX_LINE]}" for n, text in near.items() if n not in rows}
+    rows |= {n: f"{n}- {utf8_safe(text)[:MAX_LINE]}" for n, text in near.items() if n not in rows}
     out, last = [name], 0
     for number in sorted(rows):
         if near and last and number > last + 1:
@@ -218,7 +219,7 @@ def _keys_around(lines: list[Line], place: SearchRoot, near: dict[str, dict[int,
 
 def _line(line: Line) -> str:
     """`12: text`, cut around the match where the line is long."""
-    text = clean(line.text)
+    text = utf8_safe(line.text)
     if len(text) <= MAX_LINE:
         return f"{line.number}: {text}"
     column = line.column - 1

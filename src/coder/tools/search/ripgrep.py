@@ -52,10 +52,10 @@ def _is_recent(program: str, _changed: int) -> bool:
 
     line = [program, "--version"]
     try:
-        _, told = run(line, runs=Runs.HARDENED, timeout=_SILENCE, stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL)
+        _, shown = run(line, runs=Runs.HARDENED, timeout=_SILENCE, stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL)
     except (OSError, TimeoutExpired):
         return False
-    version = re.match(rb"ripgrep (\d{1,9})\.", told)
+    version = re.match(rb"ripgrep (\d{1,9})\.", shown)
     return version is not None and int(version[1]) >= _OLDEST
 
 

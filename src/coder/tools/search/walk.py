@@ -58,7 +58,7 @@ class Walk:
                 stack.append(iter(_entries(path, rules)))
 
     def search(self, regex: re.Pattern[str], wanted: Callable[[str], bool], found: Match) -> None:
-        """Tell `found` of each matching line (path, line, byte column, text) until it answers False."""
+        """Call `found` with each matching line (path, line, byte column, text) until it returns False."""
         for path in self.files():
             if not wanted(path):
                 continue
@@ -87,7 +87,7 @@ def _kind(entry: os.DirEntry[str]) -> str:
 
 
 def _text(path: str) -> str | None:
-    """The file's text, or None where it is binary, huge or unreadable. Like ripgrep: bytes are searched as
+    """The file's text; None if it is binary, huge or unreadable. Like ripgrep: bytes are searched as
     they are, whatever 8-bit encoding they were meant in."""
     try:
         descriptor = open_file(Path(path))

@@ -16,11 +16,12 @@ import msgspec
 
 from coder.base.process.output import PRIVATE_KEY_MARKER
 from coder.base.safe_open import open_file, status_of
+from coder.base.text import utf8_safe
 from coder.texts import Text
 from coder.tools import paths
 from coder.tools.changes import SEEN_BYTES
 from coder.tools.images import HEAD, Unusable, described, media_type_of, read_image
-from coder.tools.paths import Stop, clean, shown
+from coder.tools.paths import Stop, shown
 from coder.tools.read import DEFAULT_LIMIT
 from coder.tools.search.find import only_named
 from coder.tools.search.listing import listed
@@ -318,7 +319,7 @@ def _result(page: Page, name: str, limit: int) -> ToolResult:
         return summed_up(read_summary(meta), f"{name} is empty", meta=meta)
     last = page.first + len(page.lines) - 1
     text = "\n".join(
-        f"{number}\t{clean(line.text)}{f'… [{line.cut} more characters]' if line.cut else ''}"
+        f"{number}\t{utf8_safe(line.text)}{f'… [{line.cut} more characters]' if line.cut else ''}"
         for number, line in enumerate(page.lines, page.first)
     )
     total = f" of {page.total}" if page.total is not None else ""

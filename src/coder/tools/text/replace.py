@@ -7,10 +7,11 @@ from pathlib import Path
 
 import msgspec
 
+from coder.base.text import utf8_safe
 from coder.texts import Text
 from coder.tools import changes
 from coder.tools.changes import Change
-from coder.tools.paths import Stop, clean, locate, missing, shown
+from coder.tools.paths import Stop, locate, missing, shown
 from coder.tools.text.file import CannotEncode, NotText, Span, TextFile, load
 from coder.tools.text.match import Found, find, line_of, nearest, numbered
 from coder.tools.tool import Arguments, Preview, ToolContext, ToolResult, failed
@@ -181,7 +182,7 @@ def _not_found(file: TextFile, old: str, name: str) -> ToolResult:
     elif near is None:
         reason += ", nor anything like it; read the file and copy the text exactly"
     else:
-        found = clean(numbered(lines, *near))
+        found = utf8_safe(numbered(lines, *near))
         reason += f"; the nearest text is:\n{found}\nIf that is meant, copy it exactly"
     return failed(reason, Text("tool.no_match"), path=name, matches=0)
 
