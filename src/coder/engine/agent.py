@@ -81,7 +81,7 @@ def companion_of(root: Path, environ: Mapping[str, str]) -> Companion | None:
 
 
 class PromptLimits(msgspec.Struct, frozen=True):
-    """`--max-prompt-tokens` and `--warn-prompt-tokens`; 0 where there is none."""
+    """`--max-prompt-tokens` and `--warn-prompt-tokens`; 0 if there is none."""
 
     maximum: int = 0
     warning: int = 0
@@ -175,7 +175,7 @@ class SandboxProbe:
 
 
 class Connections(msgspec.Struct, frozen=True, kw_only=True):
-    """Whom an agent has to do with beside the model, where they are configured."""
+    """Whom an agent has to do with beside the model, if they are configured."""
 
     ide: Companion | None = None  # the person's editor
     git_state: GitState | None = None  # queried while the session starts
@@ -254,7 +254,7 @@ class Agent:
         return child
 
     def address_of(self, model: str) -> str:
-        """Where a model is asked; empty where the model was handed in."""
+        """Where a model is asked; empty if the model was handed in."""
         if self._others is not None:
             return self._others.provider_of(model).base_url
         return self._providers[0].base_url if self._providers is not None else ""

@@ -6,7 +6,7 @@ import asyncio
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -34,10 +34,6 @@ from coder.tools.patch import Patch
 from coder.tools.text.hunks import diff_of, hunks_of, renumbered
 from coder.tools.tool import Approved, Preview, Tool, ToolResult, Unapproved, denied, failed, is_mcp
 
-if TYPE_CHECKING:
-    pass
-
-
 _SETTING = frozenset(
     {"config", "remote", "branch", "push", "pull", "fetch", "checkout", "switch", "submodule"}
 )
@@ -51,7 +47,7 @@ _STEERING = re.compile(
 OUTSIDE = "sandbox=off "
 _MOST_OF_LINE = 200  # characters
 LEAVE = 'To do it, call bash with sandbox: "off" and a reason: the person is asked.'
-# Flags that would allow a call where nobody can be asked; least permissive first.
+# Flags that would allow a call if nobody can be asked; least permissive first.
 _FLAGS: tuple[tuple[str, OperatingMode | None, Preset | None], ...] = (
     ("--mode auto-edit", "auto-edit", None),
     ("--permissions auto-edit", None, "auto-edit"),
@@ -77,7 +73,7 @@ def decide_call(
         session.commands.judged = None  # invalidate: the workspace may have changed
         shell = verdict_on(session, line)
     if shell is not None and leaves_sandbox(session, args):
-        return _outside_ruling(session, line, str(args.get("reason") or ""), mode)
+        return _outside_decision(session, line, str(args.get("reason") or ""), mode)
     permission = agent.config.permission
     remote = _remote(tool)
     decided = decide(
@@ -98,11 +94,11 @@ def decide_call(
     if decided.decision == "allow" and preset != "yolo" and remote is not None and remote.changed:
         return PolicyDecision("ask", [Text("policy.redefined")])
     if decided.decision == "allow" and line and "yolo" in (mode, preset):
-        return _yolo_ruling(session, line) or decided
+        return _yolo_decision(session, line) or decided
     return decided
 
 
-def _yolo_ruling(session: Session, line: str) -> PolicyDecision | None:
+def _yolo_decision(session: Session, line: str) -> PolicyDecision | None:
     """What yolo asks about all the same: the first command where nothing holds it, and writing files that
     agents obey."""
     agent = session.agent
@@ -122,7 +118,7 @@ def leaves_sandbox(session: Session, args: Mapping[str, Any]) -> bool:
     return args.get("sandbox") == "off" and session.agent.config.sandbox.mode != "off"
 
 
-def _outside_ruling(session: Session, line: str, why: str, mode: OperatingMode) -> PolicyDecision:
+def _outside_decision(session: Session, line: str, why: str, mode: OperatingMode) -> PolicyDecision:
     """Leaving the sandbox is a person's decision in every mode; they may allow a line for good."""
     agent = session.agent
     remembered = f"{OUTSIDE}{line}"
@@ -237,7 +233,7 @@ def verdict_on(session: Session, line: str) -> ShellVerdict:
 
 
 def environment_for(session: Session, line: str) -> Mapping[str, str] | None:
-    """Environment of a read-only line, which disables programs that a repository's settings name. None where
+    """Environment of a read-only line, which disables programs that a repository's settings name. None if
     it is not known to be read-only any more."""
     verdict = verdict_on(session, line)
     if not verdict.read_only:
@@ -253,7 +249,7 @@ async def ask_person(
     args: Mapping[str, Any],
     decided: PolicyDecision,
 ) -> ToolResult | None:
-    """None where the call may run, as `context.approved` says; else its result: the refusal, or what the
+    """None if the call may run, as `context.approved` says; else its result: the refusal, or what the
     person took of a change. Raises `Unapproved` if the files of an amended change are not as they were shown.
 
     A cancel while waiting cancels the turn; it is not a `no`.
@@ -418,7 +414,7 @@ async def _reply(
 
 
 def _flag_that_helps(session: Session, tool: Tool, args: Mapping[str, Any]) -> AnyText:
-    """A flag that would allow this call; a setting where there is none."""
+    """A flag that would allow this call; a setting if there is none."""
     for flag, mode, preset in _FLAGS:
         if decide_call(session, tool, args, mode, preset).decision == "allow":
             return flag

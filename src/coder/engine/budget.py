@@ -33,7 +33,7 @@ class Budget:
         return price_of(self.prices, model, "") is None and self.price_of(model) is not None
 
     def cost(self, model: str, usage: Usage) -> float | None:
-        """None where the model has no price."""
+        """None if the model has no price."""
         price = self.price_of(model, usage.prompt)
         if price is None:
             return None

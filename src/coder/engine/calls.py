@@ -301,7 +301,7 @@ async def _shown_and_executed(
 async def _asked(
     session: Session, turn: Turn, job: _Job, tool: Tool, given: Mapping[str, Any], decided: PolicyDecision
 ) -> ToolResult | None:
-    """None where the call may run as it is."""
+    """None if the call may run as it is."""
     with turn.busy(Text("stopped.approval", tool=job.call.name)):
         answer = await ask_person(session, job.call, tool, given, decided)
         job.unasked = False

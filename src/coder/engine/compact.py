@@ -73,7 +73,7 @@ async def compact_after_overflow(session: Session, turn: Turn) -> bool:
 async def compact(
     session: Session, turn: Turn | None = None, *, forced: bool = False, too_long: bool = False
 ) -> ChatCompressed | Text | None:
-    """Replace older history by a summary. None where there was nothing to gain, a phrase where there is no
+    """Replace older history by a summary. None if there was nothing to gain, a phrase where there is no
     usable summary: the conversation stays as it was, unless it is `too_long` for any request; then log and
     newest messages alone are kept. `turn`: the one in hand."""
     conversation = session.conversation
@@ -127,7 +127,7 @@ class _Attempt:
         self.around, self.forced, self.during_turn = around, forced, during_turn
 
     def replace(self, summary: str) -> ChatCompressed | None:
-        """Record the compaction, then apply it. None where it would gain nothing."""
+        """Record the compaction, then apply it. None if it would gain nothing."""
         session, counter = self.session, self.session.conversation.counter
         messages = session.conversation.messages
         text = SUMMARY_HEAD + plain(summary) + self.around

@@ -97,7 +97,7 @@ def keeper_of(session: Session) -> ModeKeeper:
 
 
 async def list_modes(session: Session) -> None:
-    """May run during a turn: reads files in a thread, and imports nothing where there are none."""
+    """May run during a turn: reads files in a thread, and imports nothing if there are none."""
     agent = session.agent
     await _tell_modes(agent)
     if agent.mcp is not None:

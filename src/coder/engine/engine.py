@@ -54,7 +54,7 @@ class Engine:
             listener(event)
 
     def failed(self, error: BaseException) -> None:
-        """Tell of an internal error, which may be a front end's."""
+        """Report an internal error, which may be a front end's."""
         try:
             if isinstance(error, ImportError):
                 raise error

@@ -205,7 +205,7 @@ async def _run_outside(
 
 
 def _context(session: Session, line: str, *, read_only: bool, check: bool = False) -> ToolContext | None:
-    """What a line runs with; None where it is not known to be read-only any more (TOCTOU)."""
+    """What a line runs with; None if it is not known to be read-only any more (TOCTOU)."""
     context = copy(session.context)
     if read_only:
         environment = environment_for(session, line)
@@ -482,7 +482,7 @@ def _tell(session: Session, changes: ShellChanges) -> None:
 async def _sandbox(
     session: Session, *, read_only: bool = False, check: bool = False
 ) -> Sandbox | Text | None:
-    """None where disabled, a message where one is required and unavailable."""
+    """None if disabled, a message where one is required and unavailable."""
     agent = session.agent
     settings = agent.config.sandbox
     if settings.mode == "off":

@@ -85,7 +85,7 @@ def is_shadowed(plugin: Plugin) -> bool:
 
 
 async def about(plugin: Plugin) -> str:
-    """The first line of a command's docstring; empty where it cannot be loaded soon."""
+    """The first line of a command's docstring; empty if it cannot be loaded soon."""
     loading = _apart(lambda: str(_loaded(plugin.value).__doc__ or ""))
     try:
         async with asyncio.timeout(_PATIENCE):
@@ -209,7 +209,7 @@ class PackageModel:
             raise self._fault(error) from error
 
     async def list_models(self) -> list[str]:
-        """None where it does not tell."""
+        """None if it does not tell."""
         tell = getattr(self._inner, "list_models", None)
         if tell is None:
             return []

@@ -87,7 +87,7 @@ def model_for_side_requests(session: Session) -> str:
 
 
 def rule(text: str) -> Tier | None:
-    """The tier by keywords; None where undecided."""
+    """The tier by keywords; None if undecided."""
     if re.search(_WORK, text, re.IGNORECASE):
         return "strong"
     if len(text) <= _QUESTION and re.search(_QUICK, text, re.IGNORECASE):
@@ -111,7 +111,7 @@ async def _classified(session: Session, turn: Turn, model: str) -> Tier:
 
 
 def fall_back(session: Session, turn: Turn, error: ModelError) -> bool:
-    """Switch to another model for the rest of the prompt, with a notice; False where none is left."""
+    """Switch to another model for the rest of the prompt, with a notice; False if none is left."""
     agent = session.agent
     routing = agent.config.routing
     others = [

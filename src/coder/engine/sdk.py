@@ -322,7 +322,7 @@ class _Reading:
             return
         if self.failure is not None:
             self.result.set_exception(self.failure)
-            self.result.exception()  # where nobody waits, nothing is logged
+            self.result.exception()  # if nobody waits, nothing is logged
         else:
             self.result.set_result(result)
 

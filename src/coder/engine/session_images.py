@@ -70,7 +70,7 @@ def _received(images: Sequence[Image]) -> tuple[list[Image], list[Text]]:
 
 
 def sees(session: Session, model: str) -> bool | None:
-    """None where nothing is known of the model: it is tried."""
+    """None if nothing is known of the model: it is tried."""
     if model in session.images.refused:
         return False
     return sees_images(session.agent.config, model)

@@ -206,7 +206,7 @@ class LoopWatch:
         return None
 
     def saw_text(self, text: str) -> bool:
-        """True where the text repeats itself."""
+        """True if the text repeats itself."""
         if self._text.add(text):
             self.finding = self.finding or Text("loop.words")
             return True

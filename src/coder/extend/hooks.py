@@ -189,7 +189,7 @@ class Hooks:
 
 
 def hooks_in(sources: Iterable[Source], *, trusted: bool) -> Hooks | None:
-    """None where no file has any."""
+    """None if no file has any."""
     found = [hook for source in sources for hook in _hooks_of(source, trusted=trusted)]
     return Hooks(found) if found else None
 

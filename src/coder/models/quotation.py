@@ -108,7 +108,7 @@ def _occurs(call: str, wanted: list[Facts], text: str) -> bool:
     if any(squeezed in _squeezed(one) for one in texts):
         return True
     reach = 3 * len(call) + _SPARE
-    tool = set(re.findall(r"\w{3,}", call.partition("{")[0])) - _TAGS  # where it is not in the value
+    tool = set(re.findall(r"\w{3,}", call.partition("{")[0])) - _TAGS  # if it is not in the value
     return any(
         value is None
         or (any(facts <= _facts(value) for facts in wanted) and all(name in before for name in tool))

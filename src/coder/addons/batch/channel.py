@@ -35,7 +35,7 @@ class Ask(Message, frozen=True):
 
 
 class Answered(Message, frozen=True):
-    """The request ended. `cost` is None where the provider did not say what it took."""
+    """The request ended. `cost` is None if the provider did not say what it took."""
 
     number: int
     provider: str

@@ -36,7 +36,7 @@ def sign_test(better: int, worse: int) -> float:
 def median_interval(
     values: Sequence[float], confidence: float = 0.95
 ) -> tuple[float, tuple[float, float] | None]:
-    """The median, and the order statistics that cover the true one; None where there are too few."""
+    """The median, and the order statistics that cover the true one; None if there are too few."""
     ordered = sorted(values)
     count = len(ordered)
     middle = (ordered[(count - 1) // 2] + ordered[count // 2]) / 2

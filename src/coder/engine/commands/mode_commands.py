@@ -78,7 +78,7 @@ class InstantLine(msgspec.Struct, frozen=True):
 
 
 async def server_prompt(agent: Agent, line: str) -> Reply | Prompt | None:
-    """What `/server:prompt args` comes to; None where no server has that name."""
+    """What `/server:prompt args` comes to; None if no server has that name."""
     if agent.mcp is None or ":" not in line.split(maxsplit=1)[0]:
         return None
 
@@ -106,7 +106,7 @@ def _fillable(mode_id: str, errors: list[ModeError]) -> dict[str, object]:
 
 
 async def custom_mode(agent: Agent, line: str) -> Reply | InstantLine | None:
-    """What `/name args` comes to; None where no custom mode has that name."""
+    """What `/name args` comes to; None if no custom mode has that name."""
     keeper = keeper_of(agent.session)
     await keeper.catalogue.prepare()
     invocation = keeper.from_line(line)

@@ -269,7 +269,7 @@ def _by_journal(agent: Agent, wanted: list[str]) -> AnyText:
 
 
 async def _git(agent: Agent, *args: str) -> Outcome | None:
-    """None where there is no git."""
+    """None if there is no git."""
     context = agent.session.context
     settings = ("-c", "core.quotePath=false", "-c", "diff.ignoreSubmodules=dirty")
     sandbox = await _sandbox(agent)

@@ -49,7 +49,7 @@ class _Asked(msgspec.Struct, frozen=True):
 
 
 def _asked(args: str) -> _Asked | None:
-    """None where a word is none that is known."""
+    """None if a word is none that is known."""
     which = ""
     given: dict[str, int] = {}
     force, show = False, False

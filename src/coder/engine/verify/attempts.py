@@ -55,7 +55,7 @@ _MAX_LINE = 200  # characters of an output that are quoted as the reason
 
 
 def environment_fault(command: str, result: ToolResult, root: Path, edited: Iterable[str]) -> Text | None:
-    """Why the check failed, where no edit of the code can repair that; None where one might."""
+    """Why the check failed, where no edit of the code can repair that; None if one might."""
     exit_code = int(result.meta.get("exit_code", 127))
     codes = {**_COULD_NOT_RUN, **(_PYTEST_NOT_RUN if "pytest" in command else {})}
     if exit_code in codes:
@@ -132,7 +132,7 @@ _LAST = (
 
 
 async def verify_edits(session: Session, turn: Turn) -> bool:
-    """After an answer: run the check where one is due. True where the model has a failure to answer to."""
+    """After an answer: run the check where one is due. True if the model has a failure to answer to."""
     if not _due(session, turn):
         return False
     agent = session.agent
@@ -345,7 +345,7 @@ def saw_changes(session: Session, turn: Turn, paths: Iterable[str]) -> None:
 
 
 def evidence_of(session: Session, turn: Turn) -> Evidence | None:
-    """What the turn has shown; None where it changed nothing and claims nothing."""
+    """What the turn has shown; None if it changed nothing and claims nothing."""
     evidence = turn.checks.evidence()
     claim = _claim(session, turn)
     return replace(evidence or Evidence(), claim=claim) if claim else evidence

@@ -107,7 +107,7 @@ _SINCE = (
 
 
 def claim_in(answer: str) -> str:
-    """The sentence that says tests pass; "" where there is none."""
+    """The sentence that says tests pass; "" if there is none."""
     text = answer[-_TEXT:].replace("’", "'")
     text = re.sub(_FENCES, "\n", text)
     text = re.sub(r"`((?:pytest|unittest|\w+ test|tests?)(?: -\w+)*)`", r"\1", text)

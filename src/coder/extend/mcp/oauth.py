@@ -112,7 +112,7 @@ class OAuth:
         return await self._granted(login, form)
 
     async def refresh(self, login: Login) -> Login | None:
-        """None where the login is over and the person has to log in again."""
+        """None if the login is over and the person has to log in again."""
         if not login.refresh_token:
             return None
         form = {"grant_type": "refresh_token", "refresh_token": login.refresh_token}
@@ -252,7 +252,7 @@ class OAuth:
             raise self._fault(f"no answer within {REQUEST_SECONDS:g} s") from None
 
     async def _document(self, url: str, kind: type[T]) -> T | None:
-        """None where there is no such document."""
+        """None if there is no such document."""
         status, data = await self._read("GET", url, {"Accept": "application/json"})
         if status != 200:
             return None

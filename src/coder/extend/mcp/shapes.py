@@ -38,7 +38,7 @@ class HttpEndpoint(msgspec.Struct, frozen=True):
     url: str
     headers: dict[str, str] = {}
     legacy_sse: bool = False  # the HTTP+SSE transport of 2024-11-05
-    home: Path | None = None  # where tokens of logins are kept; None where the settings have a key
+    home: Path | None = None  # where tokens of logins are kept; None if the settings have a key
     keep_secret: Callable[[list[str]], None] | None = None  # told of tokens before they are used
 
     def __repr__(self) -> str:

@@ -178,7 +178,7 @@ class _Fields:
         return _text(node, name) if node is not None else None
 
     def choice(self, name: str, allowed: tuple[Any, ...]) -> Any:
-        """One of `allowed` (the arguments of a Literal), or None where the field is absent."""
+        """One of `allowed` (the arguments of a Literal), or None if the field is absent."""
         node = self.nodes.get(name)
         if node is None:
             return None

@@ -100,7 +100,7 @@ def named(path: str, task: str) -> bool:
 
 
 def check_again(state: State, tools: Collection[str]) -> list[Wanted]:
-    """The check, after a change that was to mend it."""
+    """The check, after a change that was to fix it."""
     due = asks_about_tests(state.task) and state.unchecked and not state.broken and not state.last_check
     if not due or not state.check or "bash" not in tools or "bash" in state.denied:
         return []

@@ -230,7 +230,7 @@ def _instead(
 
 
 def code_in(text: str) -> str:
-    """The text of the first code block; empty where there is none: then the model says something."""
+    """The text of the first code block; empty if there is none: then the model says something."""
     opening = re.search(r"(?m)^(```+)[^\n`]*\n", text)
     if opening is None:
         return ""

@@ -19,7 +19,7 @@ _GIVEN = {*dir(builtins), "__file__", "__name__", "__doc__", "__path__", "__spec
 
 
 def new_fault(path: str, before: str, after: str, task: str = "") -> str:
-    """What a change has broken; empty where nothing is, or where it was broken before."""
+    """What a change has broken; empty if nothing is, or where it was broken before."""
     fault = fault_in(path, after)
     if fault:
         return "" if fault == fault_in(path, before) else fault
@@ -137,7 +137,7 @@ class Watch:
         return self._first.get(path, "")
 
     def changed(self, path: str, text: str | None = None) -> str:
-        """The fault of the new text; where it is not known yet, a `saw` follows."""
+        """The fault of the new text; if it is not known yet, a `saw` follows."""
         self.touched.add(path)
         if text is None:
             return ""

@@ -186,7 +186,7 @@ def _judge(state: State, path: str, fault: str) -> None:
 
 
 def plain_lines(content: str) -> str | None:
-    """The text of numbered lines; None where it is only a part of the file."""
+    """The text of numbered lines; None if it is only a part of the file."""
     if content.endswith(" is empty"):
         return ""
     out: list[str] = []

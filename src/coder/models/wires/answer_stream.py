@@ -234,7 +234,7 @@ def place(index: Any) -> int | str | None:
 
 
 def count(usage: Any, name: str) -> int:
-    """A token count of a `usage` object; 0 where there is none."""
+    """A token count of a `usage` object; 0 if there is none."""
     value = usage.get(name) if isinstance(usage, dict) else None
     return value if value.__class__ is int and 0 < value < _MOST_TOKENS else 0
 

@@ -38,7 +38,7 @@ class Limits(msgspec.Struct, frozen=True):
     effort: bool = True
     own: bool = True  # that it takes back what it signed or encrypted
     drop: bool = False  # that it is to pass over what it signed before something in front of it changed
-    off: str = "disabled"  # how it is told not to think; empty where it always does
+    off: str = "disabled"  # how it is told not to think; empty if it always does
     output: int = 0
 
 

@@ -428,7 +428,7 @@ class PartList:
         self._parts.append(Part(raw=raw))
 
     def opaque(self, wire: str, origin: str, model: str) -> Opaque | None:
-        """None where nothing but text and calls came, which the message has already."""
+        """None if nothing but text and calls came, which the message has already."""
         if not any(part.raw for part in self._parts):
             return None
         return Opaque(wire=wire, origin=origin, model=model, parts=self._parts)
