@@ -213,7 +213,7 @@ def test_what_was_asked_answered_and_taken_back_in_few_words(project: Project, t
         "reasons": [],
     }
     undo = {"action": "undo", "undone_turn": 1, "restored": [f"{start['meta']['cwd']}/a.py", "/etc/x"]}
-    lists = ("removed", "merged", "kept", "uncovered", "kept_copies")
+    lists = ("removed", "merged", "kept", "uncovered", "kept_copies", "shared", "unsure")
     added = [
         ("approval", asked),
         ("approval", {**asked, "answer": "yes", "reason": told}),

@@ -49,11 +49,9 @@ def write_atomically(
     resolved: bool = False,
 ) -> None:
     """Atomically write `path`, in a directory that exists, with exactly the mode `mode`. `resolved`: as
-    `replace_file` has it, for what is in a project; else the directory is ours.
-
-    `beside`: the temporary file's name, where only this process writes `path`: the next write removes what
-    a kill left. `sync`: fsync first. `new`: raise `FileExistsError` rather than replace.
-    """
+    `replace_file` has it, for what is in a project; else the directory is ours. `beside`: the temporary
+    file's name, where only this process writes `path`: the next write removes what a kill left. `sync`: fsync
+    first. `new`: raise `FileExistsError` rather than replace."""
     temporary = beside or _temporary_name()
     with parent_of(path) if resolved else _own_directory(path.parent) as directory:
         if beside:
@@ -74,10 +72,8 @@ def _own_directory(path: Path) -> Iterator[int]:
 
 def replace_file(path: Path, data: bytes, mode: int | None = None) -> None:
     """Atomically replace `path` with `data` (temporary file and rename). Raises `OSError`, changing nothing.
-
     `path` must be resolved: symlinks in it are refused. An existing file keeps its mode and owner, a new one
-    gets 0666 minus the umask; `mode` overrides. Missing parent directories are created.
-    """
+    gets 0666 minus the umask; `mode` overrides. Missing parent directories are created."""
     with parent_of(path, make=True) as directory:
         _replace(path.name, directory, data, mode)
 
@@ -199,9 +195,7 @@ def _copy_owner(descriptor: int, existing: os.stat_result) -> None:
 @contextlib.contextmanager
 def lock_directories(paths: Iterable[Path]) -> Iterator[None]:
     """Hold advisory locks on the directories of these files, so that sessions in one workspace take turns.
-
-    Best effort: a lock that cannot be had within `_LOCK_SECONDS` is skipped.
-    """
+    Best effort: a lock that cannot be had within `_LOCK_SECONDS` is skipped."""
     with contextlib.ExitStack() as stack:
         for directory in sorted({path.parent for path in paths}):  # one global order: no deadlock
             try:

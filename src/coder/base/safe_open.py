@@ -29,8 +29,7 @@ class SymlinkRace(OSError):
 
 def real_path(path: str | Path) -> str:
     """`os.path.realpath`, which raises if a symlink becomes a directory while it resolves. The fallback still
-    contains a symlink and is refused on opening.
-    """
+    contains a symlink and is refused on opening."""
     try:
         return os.path.realpath(path)
     except OSError:
@@ -65,8 +64,7 @@ def open_at(name: str, directory: int) -> int:
 
 def open_beneath(path: Path, bound: Path | None, flags: int = _READ, mode: int = 0o666) -> int:
     """Open what `path` leads to, following symlinks only within the resolved directory `bound`. None: the
-    file is the person's own and may link anywhere.
-    """
+    file is the person's own and may link anywhere."""
     if bound is None:
         return os.open(path, flags | os.O_CLOEXEC, mode)
     real = Path(real_path(path))
@@ -104,8 +102,7 @@ def read_file(path: Path, most: int | None = None) -> bytes:
 
 def read_whole(path: Path, most: int, bound: Path | None = None) -> bytes:
     """The whole regular file that `path` leads to (`open_beneath`). OSError if it is no regular file, or
-    longer than `most` bytes.
-    """
+    longer than `most` bytes."""
     with _regular(open_beneath(path, bound), path) as stream:
         data = stream.read(most + 1)
     if len(data) > most:
@@ -140,8 +137,7 @@ def read_at(name: str, directory: int) -> bytes | None:
 @contextlib.contextmanager
 def scan_directory(path: Path) -> Iterator[tuple[Iterator[os.DirEntry[str]], int]]:
     """The entries of the directory at `path`, and its descriptor. An entry's `path` is its bare name; its
-    `stat` works while this is open.
-    """
+    `stat` works while this is open."""
     descriptor = _open_directory_path(os.fspath(path), last=os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         with os.scandir(descriptor) as found:
@@ -223,8 +219,7 @@ def _open_directory_path(path: str, *, make: int | None = None, last: int | None
 
 def _open_directory_at_once(path: str, flags: int) -> int | None:
     """Open the directory by its full path where /proc confirms that the path is real: a fifth of the cost of
-    going component by component. None where it does not.
-    """
+    going component by component. None where it does not."""
     descriptor = -1
     try:
         descriptor = os.open(path, flags)

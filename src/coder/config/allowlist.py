@@ -28,10 +28,8 @@ class _AllowFile(msgspec.Struct, frozen=True):
 
 
 class Allowlist:
-    """Commands that run without approval in one project.
-
-    An unreadable file allows nothing; `problem` then says why.
-    """
+    """Commands that run without approval in one project. An unreadable file allows nothing; `problem` then
+    says why."""
 
     def __init__(self, home: Path, root: Path) -> None:
         self._home, self._root = home, root.resolve()

@@ -23,8 +23,7 @@ MAX_BYTES: Final = 1_048_576  # written by hand: more is a mistake or an attack
 
 def is_own(home: Path) -> bool:
     """Whether other users had no hand in $CODER_HOME, which names programs. Root may use another's, as that
-    of a container's host, but not one that anybody could have made, as in /tmp.
-    """
+    of a container's host, but not one that anybody could have made, as in /tmp."""
     me = os.getuid()
     try:
         found = [home.lstat(), home.stat()]

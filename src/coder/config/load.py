@@ -104,11 +104,8 @@ class Source(msgspec.Struct, frozen=True):
 
 
 class Loaded(msgspec.Struct, frozen=True):
-    """The configuration, its layers, and the project's settings that need trust.
-
-    `relevant`: all settings of the project that need trust (dotted key → value); `ignored`: those that do not
-    apply for lack of it.
-    """
+    """The configuration, its layers, and the project's settings that need trust. `relevant`: all settings of
+    the project that need trust (dotted key → value); `ignored`: those that do not apply for lack of it."""
 
     config: Config
     ignored: list[Ignored] = []

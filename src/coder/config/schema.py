@@ -225,11 +225,9 @@ class SkillsSection(Section, frozen=True):
 
 
 class McpServer(Section, frozen=True):
-    """One MCP server, in the common `mcpServers` shape: a program to start, or an address.
-
-    `tools`: patterns of the tools to offer; empty, all. `sandbox`, `writable`: for a program. `client_id`:
-    for logins, if the authorization server does not register clients by itself.
-    """
+    """One MCP server, in the common `mcpServers` shape: a program to start, or an address. `tools`: patterns
+    of the tools to offer; empty, all. `sandbox`, `writable`: for a program. `client_id`: for logins, if the
+    authorization server does not register clients by itself."""
 
     type: Transport = ""
     command: str = ""

@@ -184,10 +184,8 @@ def whole_value(value: Any) -> str:
 
 
 def shown_value(value: Any, key: str) -> str:
-    """A setting's value for the store and notices: redacted and shortened.
-
-    Omitted text is marked with digits of its digest, so that another value looks different.
-    """
+    """A setting's value for the store and notices: redacted and shortened. Omitted text is marked with digits
+    of its digest, so that another value looks different."""
     path = tuple(key.split("."))
     text = shown(msgspec.json.encode(_masked(value, path)).decode("utf-8"))
     if len(text) > _LONGEST_SHOWN:

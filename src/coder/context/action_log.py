@@ -12,17 +12,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from coder.base.text import one_line
-from coder.protocol.entries import (
-    Action,
-    AnyEntry,
-    Approval,
-    Command,
-    Job,
-    Observation,
-    Subagent,
-    Undo,
-    Verify,
-)
+from coder.protocol import entries
 from coder.protocol.history import HistoryEvent
 from coder.tools.registry import built_in, declared
 
@@ -44,37 +34,41 @@ class ActionLog:
 
     def take(self, event: HistoryEvent) -> None:
         match event.entry:
-            case Subagent(task_id=task_id):
+            case entries.Subagent(task_id=task_id):
                 self._take_part(event.inner, task_id)
-            case Observation(ok=True) if event.for_model_alone:
+            case entries.Observation(ok=True) if event.for_model_alone:
                 self.todos = []  # it replaced the list, and only repeats a message
             case entry:
                 self._take(entry, event.content)
 
-    def _take(self, entry: AnyEntry | None, content: str) -> None:
+    def _take(self, entry: entries.AnyEntry | None, content: str) -> None:
         match entry:
-            case Action(call_id=call_id, input=given):
+            case entries.Action(call_id=call_id, input=given):
                 self._inputs[call_id] = given
-            case Observation():
+            case entries.Observation():
                 self._observed(entry, content)
-            case Verify(command=command, exit_code=code) if command:
+            case entries.Verify(command=command, exit_code=code) if command:
                 self._ran(command, f"exit {code}")
-            case Command(kind="bang", command=command, exit_code=code):
+            case entries.Command(kind="bang", command=command, exit_code=code):
                 outcome = "cancelled" if code is None else f"exit {code}"
                 self._ran(f"{command} (by the person)", outcome)
-            case Job(command=command, exit_code=code, stopped_by=by):
+            case entries.Job(command=command, exit_code=code, stopped_by=by):
                 how = f"exit {code}" if isinstance(code, int) else "ended"
                 self._ran(command, f"background job, {f'stopped by the {by}' if by else how}")
-            case Approval(answer="no" | "always", because="") if entry.tool != "review":  # its undo is told
+            case entries.Approval(answer="no" | "always", because="") if (
+                entry.tool != "review"
+            ):  # its undo is told
                 reason = f": {entry.reason}" if entry.reason else ""
                 self._decided(f"{entry.answer} to {entry.tool} {entry.subject}{reason}")
-            case Approval(answer="yes", because="", reason=reason) if reason and entry.tool != "review":
+            case entries.Approval(answer="yes", because="", reason=reason) if (
+                reason and entry.tool != "review"
+            ):
                 for line in reason.splitlines():  # one for each part that was left or changed
                     self._decided(f"of {entry.tool}: {line}")
-            case Undo(undone_turn=None, redone_turn=None, hunks=hunks, action=action):
+            case entries.Undo(undone_turn=None, redone_turn=None, hunks=hunks, action=action):
                 what = f"took back parts of the changes: {', '.join(hunks)}"
                 self._decided(what if action == "undo" else "put back the parts taken back last")
-            case Undo(undone_turn=undone, redone_turn=redone):
+            case entries.Undo(undone_turn=undone, redone_turn=redone):
                 what = f"did the file changes of turn {redone} again" if redone else ""
                 self._decided(what or f"undid the file changes of turn {undone}")
 
@@ -82,14 +76,17 @@ class ActionLog:
         """Include a subagent's actions, but not its plans, nor what it could not do: its tools and rules are
         others."""
         entry = event.entry
-        if isinstance(entry, Observation) and not entry.ok and entry.exit_code is None:
+        if isinstance(entry, entries.Observation) and not entry.ok and entry.exit_code is None:
             self._inputs.pop(f"{task_id} {entry.call_id}", None)
             return
-        if isinstance(entry, Action | Observation | Approval) and entry.tool != "todowrite":
+        if (
+            isinstance(entry, entries.Action | entries.Observation | entries.Approval)
+            and entry.tool != "todowrite"
+        ):
             # Call ids of two subagents may collide.
             self._take(replace(entry, call_id=f"{task_id} {entry.call_id}"), event.content)
 
-    def _observed(self, entry: Observation, content: str) -> None:
+    def _observed(self, entry: entries.Observation, content: str) -> None:
         arguments = self._inputs.pop(entry.call_id, None)
         given = arguments if isinstance(arguments, dict) else {}
         known = built_in(entry.tool)
@@ -111,7 +108,7 @@ class ActionLog:
         self.commands.pop(line, None)
         self.commands[line] = outcome
 
-    def _done(self, entry: Observation, given: dict[str, Any]) -> None:
+    def _done(self, entry: entries.Observation, given: dict[str, Any]) -> None:
         known = built_in(entry.tool)
         if entry.tool == "skill" and entry.name:  # `list` has none
             self.skills[_short(entry.name)] = _short(entry.path)
@@ -173,7 +170,7 @@ def _newest(title: str, lines: list[str], room: int) -> str:
     return "\n".join([head, *reversed(kept)])
 
 
-def _outcome(entry: Observation, content: str) -> str:
+def _outcome(entry: entries.Observation, content: str) -> str:
     """How a command ended; the end of its output where it failed, without rules drawn across the page."""
     code = entry.exit_code
     if entry.background and entry.job_id:  # its end comes as an event of its own

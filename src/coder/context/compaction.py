@@ -133,10 +133,8 @@ def shortened_outputs(messages: Sequence[Message], file_of: Callable[[int], str]
 
 
 def transcript(messages: Sequence[Message], limit: int, count: Callable[[str], int]) -> str:
-    """The older part as plain text of at most `limit` tokens, so that no tool call is orphaned.
-
-    The middle is dropped to fit: the task is at the start, the state at the end.
-    """
+    """The older part as plain text of at most `limit` tokens, so that no tool call is orphaned. The middle is
+    dropped to fit: the task is at the start, the state at the end."""
     whole = text = _lines(messages)
     while (size := count(text)) > limit and len(text) > 100:
         room = max(3, int(len(text) * min(0.9, limit / size)) - len(_LEFT_OUT))

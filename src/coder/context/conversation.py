@@ -102,11 +102,8 @@ _USUAL = 1500  # of an image of unknown size
 
 
 class Conversation:
-    """Append-only between compactions. `bytes` is a cheap upper bound of the tokens.
-
-    `unanswered`: trailing messages without a response yet, the newest calls and their results included.
-    Compaction keeps them.
-    """
+    """Append-only between compactions. `bytes` is a cheap upper bound of the tokens. `unanswered`: trailing
+    messages without a response yet, the newest calls and their results included. Compaction keeps them."""
 
     def __init__(self, counter: TokenCounter, tools: Sequence[ToolSpec]) -> None:
         self.counter = counter

@@ -77,10 +77,8 @@ class Memory:
         return [Fact(number, scope, text) for number, (scope, text) in enumerate(found, 1)]
 
     def missing_from(self, prompt: str) -> list[str]:
-        """Facts saved after the session's first message was made.
-
-        Compaction may drop the results that mention them, so they are repeated after it.
-        """
+        """Facts saved after the session's first message was made. Compaction may drop the results that
+        mention them, so they are repeated after it."""
         now = self.text()  # bounded: facts too old for the context are not repeated
         prompt = prompt.replace(_ESCAPED, _END)
         return [

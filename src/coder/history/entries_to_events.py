@@ -14,23 +14,8 @@ from typing import Any, Literal, cast
 import msgspec
 
 from coder.history.rewound import typed_line
-from coder.protocol import entries
-from coder.protocol.events import (
-    AnyEvent,
-    ChatCompressed,
-    CommandDone,
-    Content,
-    Failed,
-    Notice,
-    Steered,
-    Thought,
-    TodosChanged,
-    ToolCallChanged,
-    TurnEnded,
-    TurnStarted,
-    TurnStatus,
-    VerifyChanged,
-)
+from coder.protocol import entries, events
+from coder.protocol.events import AnyEvent
 from coder.protocol.evidence import outcome
 from coder.protocol.evidence import told as evidence_text
 from coder.protocol.history import HistoryEvent
@@ -58,7 +43,7 @@ def entries_to_events(
 def typed_text(event: AnyEvent) -> str:
     """The text that the person typed, if the event stands for it."""
     match event:
-        case TurnStarted(text=text) | Steered(text=text) | CommandDone(command=text):
+        case events.TurnStarted(text=text) | events.Steered(text=text) | events.CommandDone(command=text):
             return text
     return ""
 
@@ -87,14 +72,14 @@ class EntriesToEvents:
             return
         match event.entry:
             case entries.TurnStart() as entry:
-                yield TurnStarted(event.turn, typed_line(event, entry), "")
+                yield events.TurnStarted(event.turn, typed_line(event, entry), "")
             case entries.Note(reason="person"):
-                yield Steered(event.content, heard=True)
+                yield events.Steered(event.content, heard=True)
             case entries.Assistant(reasoning=reasoning):
                 if reasoning:
-                    yield Thought(reasoning)
+                    yield events.Thought(reasoning)
                 if event.said.strip():
-                    yield Content(event.said)
+                    yield events.Content(event.said)
             case entries.Action(tool=tool, call_id=call_id, input=given):
                 self._calls[call_id] = _Call(call_argument(tool, given), event.ts)
             case entries.Approval(call_id=str(call_id), answer=answer) as entry if (
@@ -107,17 +92,19 @@ class EntriesToEvents:
             case entries.Command() as entry if entry.command != "resume":  # the resumed session shows it
                 ok = entry.ok is not False
                 replaced = self._replaced_reply(entry.input) if ok else None
-                yield CommandDone(entry.input, _reply(event, entry) if replaced is None else replaced, ok=ok)
+                yield events.CommandDone(
+                    entry.input, _reply(event, entry) if replaced is None else replaced, ok=ok
+                )
             case _:
                 yield from _remarks(event)
 
     def _result(self, event: HistoryEvent, entry: entries.Observation) -> AnyEvent:
         call = self._calls.pop(entry.call_id, _Call("", event.ts))
         if entry.todos is not None and entry.ok:
-            return TodosChanged(entry.todos)
+            return events.TodosChanged(entry.todos)
         detail, kind = self._detail(entry)
         duration = entry.duration_ms
-        return ToolCallChanged(
+        return events.ToolCallChanged(
             call_id=entry.call_id,
             tool=entry.tool,
             state="success" if entry.ok else "cancelled" if entry.cancelled else "error",
@@ -173,19 +160,19 @@ def _remarks(event: HistoryEvent) -> Iterator[AnyEvent]:
         case entries.Verify(state=state, command=command) as entry if state in _CHECKS:
             known = cast("Literal['passed', 'failed', 'skipped', 'gave_up']", state)
             text = event.content if state == "failed" else entry.reason
-            yield VerifyChanged(known, command, entry.attempt, entry.exit_code, text)
+            yield events.VerifyChanged(known, command, entry.attempt, entry.exit_code, text)
         case entries.Compaction(tokens_before=before, tokens_after=after, forced=forced):
-            yield ChatCompressed(before, after, event.content, bool(forced))
+            yield events.ChatCompressed(before, after, event.content, bool(forced))
         case entries.TurnEnd(status=status, error_message=error) as entry:
             if entry.evidence is not None:
                 line = evidence_text(entry.evidence, entry.verification)
                 fine = outcome(entry.evidence) != "failed" and not entry.evidence.claim
-                yield Notice(line, "info" if fine else "warning", evidence=entry.evidence)
+                yield events.Notice(line, "info" if fine else "warning", evidence=entry.evidence)
             if status not in ("ok", "cancelled") and error:
-                yield Failed(error)
-            known_status = cast("TurnStatus", status if status in _STATUSES else "error")
+                yield events.Failed(error)
+            known_status = cast("events.TurnStatus", status if status in _STATUSES else "error")
             ended = Text("recap.interrupted") if error == "interrupted" else error or ""
-            yield TurnEnded(event.turn, known_status, "", entry.step_count, Usage(), 0, ended)
+            yield events.TurnEnded(event.turn, known_status, "", entry.step_count, Usage(), 0, ended)
 
 
 def _summary(event: HistoryEvent, entry: entries.Observation, call: _Call) -> AnyText:

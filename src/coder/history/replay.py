@@ -11,27 +11,7 @@ from typing import Any
 import msgspec
 
 from coder.history.turn_so_far import request_of
-from coder.protocol import messages
-from coder.protocol.entries import (
-    Accepted,
-    Action,
-    Approval,
-    Assistant,
-    Command,
-    Compaction,
-    Image,
-    Instructions,
-    ModeState,
-    Note,
-    Observation,
-    Rewind,
-    SessionStart,
-    State,
-    TurnEnd,
-    TurnStart,
-    Undo,
-    Verify,
-)
+from coder.protocol import entries, messages
 from coder.protocol.history import INTERRUPTED, HistoryEvent, title_of, verified_note
 from coder.protocol.messages import (
     Message,
@@ -71,13 +51,13 @@ class Replay:
         self.model = ""
         self.mode = ""  # `plan` or empty: a record shipped with a project must not loosen permissions
         self.preset = ""
-        self.mode_state: ModeState | None = None
+        self.mode_state: entries.ModeState | None = None
         self.cost = 0.0
         self.notes: list[str] = []  # to prepend to the next message
         self.turn_open = False
-        self.pending_approval: Approval | None = None
+        self.pending_approval: entries.Approval | None = None
         self.images: dict[str, messages.Image] = {}  # by id
-        self.rewinds: list[Rewind] = []  # that no input followed: they can be taken back
+        self.rewinds: list[entries.Rewind] = []  # that no input followed: they can be taken back
         self._open_calls: dict[str, ToolCall] = {}
         self._before_turn: dict[int, _Point] = {}
         self._before_rewind: list[_Point] = []
@@ -97,66 +77,68 @@ class Replay:
             self.cost += request.cost
             self.usage = self.usage.plus(request.usage)
         match event.entry:
-            case Assistant() as entry:
+            case entries.Assistant() as entry:
                 self._assistant(event, entry)
-            case Observation() as entry:
+            case entries.Observation() as entry:
                 self._observation(event, entry)
-            case Action():
+            case entries.Action():
                 pass
-            case TurnStart() as entry:
+            case entries.TurnStart() as entry:
                 self._turn_start(event, entry)
-            case TurnEnd():
+            case entries.TurnEnd():
                 self.turn_open = False
                 self.close_open_calls()
-            case Note():
+            case entries.Note():
                 self._message(Message(role="user", content=event.content))
-            case Command() if event.role == "user":  # a `!` command's result is part of the conversation
+            case entries.Command() if (
+                event.role == "user"
+            ):  # a `!` command's result is part of the conversation
                 self._message(Message(role="user", content=event.content))
-            case Compaction() as entry:
+            case entries.Compaction() as entry:
                 self._compaction(event, entry)
-            case Approval() as entry:
+            case entries.Approval() as entry:
                 self.pending_approval = None if entry.answer else entry
             case _:
                 self._session_event(event)
 
     def _session_event(self, event: HistoryEvent) -> None:
         match event.entry:
-            case SessionStart() as entry:
+            case entries.SessionStart() as entry:
                 if event.content and not self.messages:
                     self.messages.append(Message(role="system", content=event.content))
                 self._state(entry)
-            case State() as entry:
+            case entries.State() as entry:
                 self.renamed = entry.title or self.renamed
                 self.title = self.renamed or self.title
                 self._state(entry)
-            case Instructions():
+            case entries.Instructions():
                 self.messages = with_instructions(self.messages, event.content)
-            case ModeState() as entry:
+            case entries.ModeState() as entry:
                 self.messages = with_instructions(self.messages, event.content)
                 self.mode_state = entry
-            case Image() as entry:
+            case entries.Image() as entry:
                 self.images[entry.image_id] = messages.Image(
                     entry.media_type, event.content, entry.name, entry.width, entry.height
                 )
-            case Accepted():
+            case entries.Accepted():
                 # A foreign record's pending calls were never approved by this person.
                 self.close_open_calls()
-            case Undo() as entry if event.content:
+            case entries.Undo() as entry if event.content:
                 self.notes.append(event.content)
                 if turn := entry.undone_turn or entry.redone_turn:
                     self._undos.append((turn, event.content))
-            case Verify(state="passed", command=command):
+            case entries.Verify(state="passed", command=command):
                 self.notes.append(verified_note(command))
-            case Rewind() as entry:
+            case entries.Rewind() as entry:
                 self._rewind(event, entry)
 
-    def _state(self, entry: SessionStart | State) -> None:
+    def _state(self, entry: entries.SessionStart | entries.State) -> None:
         self.model = entry.model or self.model
         mode = entry.operating_mode or self.mode
         self.mode = mode if mode == "plan" else ""
         self.preset = entry.preset or self.preset
 
-    def _turn_start(self, event: HistoryEvent, entry: TurnStart) -> None:
+    def _turn_start(self, event: HistoryEvent, entry: entries.TurnStart) -> None:
         self.title = self.title or title_of(event.content)
         self.turn_open = True
         self.close_open_calls()
@@ -171,7 +153,7 @@ class Replay:
         length, notes = len(self.messages), list(self.notes)
         return _Point(self.messages, length, self.todos, self.engine_todos, notes, len(self._undos))
 
-    def _rewind(self, event: HistoryEvent, entry: Rewind) -> None:
+    def _rewind(self, event: HistoryEvent, entry: entries.Rewind) -> None:
         """The instructions at the head stay as they are now: they are settings."""
         self.close_open_calls()
         if entry.back and self.rewinds:
@@ -189,10 +171,10 @@ class Replay:
         since = [note for turn, note in self._undos[point.undos :] if turn < entry.before]
         self.notes = [*point.notes, *since, *([event.content] if event.content else [])]
 
-    def _images_of(self, entry: TurnStart | Observation) -> list[messages.Image]:
+    def _images_of(self, entry: entries.TurnStart | entries.Observation) -> list[messages.Image]:
         return [self.images[name] for name in entry.images if name in self.images]
 
-    def _assistant(self, event: HistoryEvent, entry: Assistant) -> None:
+    def _assistant(self, event: HistoryEvent, entry: entries.Assistant) -> None:
         whole = (c for c in entry.tool_calls if c.id and c.name and c.arguments is not None)
         calls = [tool_call(c.id, c.name, _json_text(c.arguments)) for c in whole]
         self._message(
@@ -206,7 +188,7 @@ class Replay:
         )
         self._open_calls = {c.id: c for c in calls}
 
-    def _observation(self, event: HistoryEvent, entry: Observation) -> None:
+    def _observation(self, event: HistoryEvent, entry: entries.Observation) -> None:
         call = self._open_calls.pop(entry.call_id, None)
         if call is None:
             return
@@ -218,7 +200,7 @@ class Replay:
         if self.pending_approval and self.pending_approval.call_id == call.id:
             self.pending_approval = None
 
-    def _compaction(self, event: HistoryEvent, entry: Compaction) -> None:
+    def _compaction(self, event: HistoryEvent, entry: entries.Compaction) -> None:
         if entry.kind == "shorten":
             self.messages = with_replaced(self.messages, entry.replaced)
         elif entry.kept is not None:

@@ -93,10 +93,8 @@ class JsonlHistorySink:
 
 
 def _lock(descriptor: int) -> None:
-    """Raise `BlockingIOError` where another process has the file open.
-
-    A child of a session that was killed holds the lock as well, from its fork until its exec: that short
-    while is waited for."""
+    """Raise `BlockingIOError` where another process has the file open. A child of a session that was killed
+    holds the lock as well, from its fork until its exec: that short while is waited for."""
     until = time.monotonic() + _LOCK_SECONDS
     while True:
         try:

@@ -13,21 +13,7 @@ import msgspec
 
 from coder import policy
 from coder.policy.verification import is_document
-from coder.protocol.entries import (
-    Action,
-    Assistant,
-    CheckRun,
-    Evidence,
-    Note,
-    Observation,
-    Routing,
-    TurnEnd,
-    TurnStart,
-    Undo,
-    Verification,
-    Verify,
-)
-from coder.protocol.entries import Usage as UsageEntry
+from coder.protocol import entries
 from coder.protocol.history import HistoryEvent
 from coder.protocol.messages import Usage
 from coder.tools.registry import built_in
@@ -50,7 +36,7 @@ class Checks:
         self.reason = ""
         self.changed: dict[str, None] = {}  # since the last run that passed
         self.touched: dict[str, None] = {}  # in the whole turn
-        self.since: list[CheckRun] = []  # runs of any kind since the last change
+        self.since: list[entries.CheckRun] = []  # runs of any kind since the last change
         self.current = True  # nothing has changed since the last run
         self.runs = 0  # by the engine: the first, and one after each repair
         self.own = False  # the model itself made the last run
@@ -71,7 +57,7 @@ class Checks:
         self._end(state, command, attempt, reason)
         self.runs += not self.over
         if state == "passed" or state == "failed":
-            self.saw_run([CheckRun(command, "passed" if state == "passed" else "failed", "coder")])
+            self.saw_run([entries.CheckRun(command, "passed" if state == "passed" else "failed", "coder")])
 
     def _end(self, state: str, command: str, attempt: int, reason: str = "") -> None:
         self.command, self.attempts, self.reason = command, max(attempt, self.attempts), reason
@@ -81,7 +67,7 @@ class Checks:
         if state == "passed":
             self.changed = {}
 
-    def saw_run(self, runs: Iterable[CheckRun]) -> None:
+    def saw_run(self, runs: Iterable[entries.CheckRun]) -> None:
         """Checks, whether or not they verify. One that passes as a whole outdates failures of its parts."""
         for run in runs:
             self.since = [other for other in self.since if not _outdates(run, other)]
@@ -92,11 +78,11 @@ class Checks:
         self._end(state, command, self.attempts + 1)
         self.own = True
 
-    def result(self) -> Verification:
+    def result(self) -> entries.Verification:
         reason = self.reason
         if self.status != "not_run" and not self.current:
             reason = CHANGED_AFTER
-        return Verification(self.status, self.command, self.attempts, sorted(self.changed), reason)
+        return entries.Verification(self.status, self.command, self.attempts, sorted(self.changed), reason)
 
     @property
     def tests_passed(self) -> bool:
@@ -104,16 +90,16 @@ class Checks:
         states = [run.state for run in self.since if run.kind == "tests"]
         return "passed" in states and "failed" not in states
 
-    def evidence(self) -> Evidence | None:
+    def evidence(self) -> entries.Evidence | None:
         """What is shown of the turn's changes; None where nothing was changed."""
         if not self.touched:
             return None
         passed = any(run.kind == "tests" and run.state == "passed" for run in self.since)
         unchecked = [] if passed else sorted(path for path in self.changed if not is_document(path))
-        return Evidence(sorted(self.touched), list(self.since), unchecked)
+        return entries.Evidence(sorted(self.touched), list(self.since), unchecked)
 
 
-def _outdates(run: CheckRun, other: CheckRun) -> bool:
+def _outdates(run: entries.CheckRun, other: entries.CheckRun) -> bool:
     if other.command == run.command:
         return True
     whole = run.kind == other.kind == "tests" and run.state == "passed" and not run.part
@@ -158,7 +144,9 @@ class NewestTurn:
 
     def __init__(self) -> None:
         self.so_far = TurnSoFar()
-        self.shown: tuple[Evidence, Verification] | None = None  # of the last turn that changed files
+        self.shown: tuple[entries.Evidence, entries.Verification] | None = (
+            None  # of the last turn that changed files
+        )
         self._line = ""  # of the newest shell call
         self._answered = False  # nothing but words came last of the model, and they stand
 
@@ -168,27 +156,27 @@ class NewestTurn:
         turn.edited |= edits_of(event)
         turn.checks.saw_change(sorted(changes_of(event)))
         match event.entry:
-            case Assistant(by="") as entry:
+            case entries.Assistant(by="") as entry:
                 turn.steps = event.step + 1
                 turn.answer = event.said
                 self._answered = not entry.tool_calls
-            case TurnStart(said=said):
+            case entries.TurnStart(said=said):
                 self.so_far = TurnSoFar(text=event.content, said=event.content if said is None else said)
-            case Action(input={"command": str(line)}):
+            case entries.Action(input={"command": str(line)}):
                 self._line = line
-            case Observation(exit_code=int(code), statuses=statuses, denied=False, background=False):
+            case entries.Observation(exit_code=int(code), statuses=statuses, denied=False, background=False):
                 turn.checks.saw_run(policy.check_lines.checks_in(self._line, code, event.content, statuses))
-            case Verify() as entry:
+            case entries.Verify() as entry:
                 turn.checks.saw_end(entry.state, entry.command, entry.attempt, entry.reason)
                 if entry.state == "failed":
                     turn.unverified_answers.append(turn.answer)
-            case TurnEnd(evidence=Evidence() as evidence, verification=verification):
+            case entries.TurnEnd(evidence=entries.Evidence() as evidence, verification=verification):
                 self.shown = evidence, verification
-            case Undo():  # what it says of those files may no longer hold
+            case entries.Undo():  # what it says of those files may no longer hold
                 self.shown = None
-            case Note(reason=reason):
+            case entries.Note(reason=reason):
                 self._note(reason, event.content)
-            case Routing(model=model):
+            case entries.Routing(model=model):
                 turn.model = model
 
     def _note(self, reason: str, text: str) -> None:
@@ -217,7 +205,7 @@ class Request(NamedTuple):
 def request_of(event: HistoryEvent) -> Request | None:
     """The request that the event reports, also a subagent's."""
     entry = event.inner.entry
-    if not isinstance(entry, (Assistant, UsageEntry)):
+    if not isinstance(entry, (entries.Assistant, entries.Usage)):
         return None
     usage = entry.tokens.usage if entry.tokens else Usage()
     # Never negative: a record shipped with a project must not refill the budget.
@@ -227,14 +215,14 @@ def request_of(event: HistoryEvent) -> Request | None:
 def changes_of(event: HistoryEvent) -> set[str]:
     """The files that the event says a tool or a command changed."""
     entry = event.inner.entry
-    by_command = entry.changed if isinstance(entry, Observation) else ()
+    by_command = entry.changed if isinstance(entry, entries.Observation) else ()
     return edits_of(event) | {path for path in by_command if not path.startswith("/")}
 
 
 def edits_of(event: HistoryEvent) -> set[str]:
     """The files that the event says a tool changed."""
     entry = event.inner.entry
-    if not isinstance(entry, Observation) or not entry.ok or not built_in(entry.tool).edits_files():
+    if not isinstance(entry, entries.Observation) or not entry.ok or not built_in(entry.tool).edits_files():
         return set()
     if entry.dry_run or entry.operation == "unchanged":
         return set()

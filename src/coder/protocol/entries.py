@@ -361,7 +361,8 @@ class Command(Entry, frozen=True, kw_only=True):
 
 
 class Undo(Entry, frozen=True, kw_only=True):
-    """The file changes of a turn, or some `hunks` of them, were undone or redone; paths by outcome."""
+    """The file changes of a turn, or some `hunks` of them, were undone or redone; paths by outcome
+    (`shared` and `unsure` are empty)."""
 
     action: str
     undone_turn: int | None = None
@@ -372,6 +373,8 @@ class Undo(Entry, frozen=True, kw_only=True):
     kept: list[str]
     uncovered: list[str]
     kept_copies: list[str]
+    shared: list[str]
+    unsure: list[str]
     forced: bool
     hunks: list[str] = []
 

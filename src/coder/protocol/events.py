@@ -149,12 +149,10 @@ class FileChange(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ApprovalRequested(Event, frozen=True):
-    """A call waits for a person: the command or diff in full, and every reason at once.
-
-    `subject` and `reasons` are not redacted: they are for the person only, never for a model, record or log.
+    """A call waits for a person: the command or diff in full, and every reason at once. `subject` and
+    `reasons` are not redacted: they are for the person only, never for a model, record or log.
     `always_names`: what `always` would allow in this project. `changes`: every operation on a file; of a
-    binary or moved one, or of its permission bits, no line of the diff may tell.
-    """
+    binary or moved one, or of its permission bits, no line of the diff may tell."""
 
     approval_id: str
     call_id: str

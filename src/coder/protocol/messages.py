@@ -172,10 +172,8 @@ NOT_ASKED = "none"  # `source` of a step for which no request was made
 
 class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
     """Tokens of one request, or the sum of several. Of the prompt `cached` came from the provider's cache,
-    `written` were put into it, where that costs.
-
-    `source` says who counted: the provider's `usage`, or the local tokenizer where it sent none.
-    """
+    `written` were put into it, where that costs. `source` says who counted: the provider's `usage`, or the
+    local tokenizer where it sent none."""
 
     prompt: int = 0
     completion: int = 0

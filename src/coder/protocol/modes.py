@@ -66,11 +66,9 @@ class ModeVariable(msgspec.Struct, frozen=True):
 
 
 class ModeDefinition(msgspec.Struct, frozen=True, kw_only=True):
-    """One mode or saved prompt, usable or not.
-
-    `command` is what to type for it: `mode_id`, `/modes:name` where a built-in command has the name,
-    or empty where another definition (`shadowed_by`) has taken its place.
-    """
+    """One mode or saved prompt, usable or not. `command` is what to type for it: `mode_id`, `/modes:name`
+    where a built-in command has the name, or empty where another definition (`shadowed_by`) has taken its
+    place."""
 
     mode_id: str
     display_name: str
@@ -182,11 +180,9 @@ class CustomModesListed(Event, frozen=True):
 
 
 class ModeStateChanged(Event, frozen=True):
-    """The state after a `SetModeState`; unchanged where `errors` reject it.
-
-    `enabled_modes` is authoritative. `refused_modes` holds the modes of a rejected target with their values,
-    so that a front end can mark what is missing. `model` and `reasoning_effort` come from the active modes.
-    """
+    """The state after a `SetModeState`; unchanged where `errors` reject it. `enabled_modes` is authoritative.
+    `refused_modes` holds the modes of a rejected target with their values, so that a front end can mark what
+    is missing. `model` and `reasoning_effort` come from the active modes."""
 
     enabled_modes: list[RenderedMode]
     combined_user_instructions: str | None
@@ -199,11 +195,9 @@ class ModeStateChanged(Event, frozen=True):
 
 
 class InstantModeExecuted(Event, frozen=True):
-    """An instant mode was rendered; with `errors` it was not, and nothing is sent to the model.
-
-    `values` are those that it was rendered with. `leftover`: the rest of a typed line after the mode and its
-    values; it is not sent.
-    """
+    """An instant mode was rendered; with `errors` it was not, and nothing is sent to the model. `values` are
+    those that it was rendered with. `leftover`: the rest of a typed line after the mode and its values; it is
+    not sent."""
 
     mode_id: str
     rendered_prompt: str

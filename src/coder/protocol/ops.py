@@ -12,12 +12,10 @@ from coder.protocol.structs import Op
 
 
 class UserInput(Op, frozen=True):
-    """Anything a person could type: a message, `!command` or `/command`.
-
-    `attached`: literal text sent with the message, such as piped input; `@` and `!` in it are not expanded.
-    `pasted`: parts of `text` that were not typed; they are ignored when judging whether a task is complex.
-    `images`: of a message, beside its text.
-    """
+    """Anything a person could type: a message, `!command` or `/command`. `attached`: literal text sent with
+    the message, such as piped input; `@` and `!` in it are not expanded. `pasted`: parts of `text` that were
+    not typed; they are ignored when judging whether a task is complex. `images`: of a message, beside its
+    text."""
 
     text: str
     attached: str = ""
@@ -30,11 +28,9 @@ class Cancel(Op, frozen=True):
 
 
 class ApprovalReply(Op, frozen=True):
-    """The person's answer to an `ApprovalRequested`. `reason` goes to the model after a `no`.
-
-    `amended`, with a `yes` to a change of files: a unified diff of what the person took of it, which is
-    applied instead; `reason` then tells the model what was left or changed.
-    """
+    """The person's answer to an `ApprovalRequested`. `reason` goes to the model after a `no`. `amended`, with
+    a `yes` to a change of files: a unified diff of what the person took of it, which is applied instead;
+    `reason` then tells the model what was left or changed."""
 
     approval_id: str
     answer: Literal["yes", "no", "always"]

@@ -34,8 +34,7 @@ _owned: set[int] = set()  # children of other owners, who reap them themselves
 
 class Supervised(Prepared):
     """A command line whose group leader is a supervisor: it adopts its command's orphans (subreaper) and
-    cleans up after it. It must not be killed before that.
-    """
+    cleans up after it. It must not be killed before that."""
 
 
 class Child:
@@ -138,8 +137,7 @@ class Child:
 
     def end(self, *, gently: bool = False, drain: bool = False) -> int:
         """Kill the process group and its orphans, reap them, and return the exit status as `subprocess` does.
-        `drain`: the sink still gets what is in the pipes.
-        """
+        `drain`: the sink still gets what is in the pipes."""
         self._end_group(gently=gently)
         self._end_orphans()
         if drain:
@@ -161,8 +159,7 @@ class Child:
 
     def _end_group(self, *, gently: bool) -> None:
         """Kill the process group. The leader is reaped only afterwards, so the group id cannot have been
-        reused.
-        """
+        reused."""
         if gently and not self.exited.is_set():
             self.signal_group(signal.SIGTERM)
             self._wait_for_leader(_TERM_GRACE)
@@ -191,8 +188,7 @@ class Child:
 
     def _end_orphans(self) -> None:
         """Kill orphans that left the group (setsid, double fork): as subreaper we inherit them, and the mark
-        in their environment identifies them.
-        """
+        in their environment identifies them."""
         for _ in range(_ROUNDS):
             orphans = [pid for pid in _own_children() if self._is_orphan(pid)]
             for pid in orphans:

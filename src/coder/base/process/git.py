@@ -103,8 +103,7 @@ def git_line(
 ) -> tuple[list[str], dict[str, str]] | None:
     """The argument vector and the hardened environment of a git call of coder's own; None without a trusted
     git. `drivers`: of the repository, which are disabled too. `remote`: remotes may be reached, with the
-    person's credentials.
-    """
+    person's credentials."""
     program = find_program("git", environment.get("PATH"), *workspaces)
     if program is None:
         return None
@@ -117,8 +116,7 @@ def git_line(
 
 def driver_names(directory: Path, workspace: Path, *, into: bool) -> frozenset[str] | None:
     """The settings by which the repository at `directory` names programs; with `into`, of nested repositories
-    too. None if they cannot be determined.
-    """
+    too. None if they cannot be determined."""
     on_path = shutil.which("git")
     if on_path is None or not directory.is_dir():
         return frozenset()  # no line can run it there
@@ -151,8 +149,7 @@ def read_only_environment(
     confined: bool = False,
 ) -> dict[str, str]:
     """The environment for a read-only line. `drivers`: those of its repositories; None if it reads none, and
-    git's settings may be shown unchanged. `confined`: it runs in a sandbox, with the person's PATH.
-    """
+    git's settings may be shown unchanged. `confined`: it runs in a sandbox, with the person's PATH."""
     kept = _kept(environment, workspace)
     if confined and "PATH" in environment:
         kept["PATH"] = environment["PATH"]

@@ -145,8 +145,7 @@ class Job:
 
     def full_output_with_key(self) -> str:
         """All output if it contains a private key: redaction needs the whole, as a part does not look like a
-        secret.
-        """
+        secret."""
         if not self._has_key:
             return ""
         try:

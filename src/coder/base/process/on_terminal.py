@@ -169,8 +169,7 @@ class _Relay:
 
     def _reads_keys(self) -> bool:
         """Whether the program reads key by key: an editor, a pager, an interpreter. `more` sets the mode of
-        stderr, and may read keys from there: the mode holds for both then, and both get the keys.
-        """
+        stderr, and may read keys from there: the mode holds for both then, and both get the keys."""
         with contextlib.suppress(OSError, termios.error):
             stdin, stderr = map(termios.tcgetattr, self._streams)
             if stderr != self._stderr_mode:
@@ -243,8 +242,7 @@ async def run_on_terminal(
 ) -> Outcome:
     """Run `argv` to its end. `keys` and `screen`: descriptors of the person's terminal. `typed_ahead` gets
     what the program has not read. Raises OSError, and `ProcessCancelled` if Esc (unless the program reads
-    keys) or a cancel stopped it: then what was typed is dropped, as Ctrl+C drops it in a shell.
-    """
+    keys) or a cancel stopped it: then what was typed is dropped, as Ctrl+C drops it in a shell."""
     began = time.monotonic()
     relay = _Relay(keys, screen, keep_bytes)
     try:

@@ -26,8 +26,7 @@ _FOLD_FROM = 10  # identical lines in a row
 
 class Printed(msgspec.Struct, frozen=True):
     """One output stream. If it outgrew memory, `tail` is its end, and `dropped` counts the bytes and lines
-    between.
-    """
+    between."""
 
     head: str = ""
     tail: str = ""
@@ -48,8 +47,7 @@ class Printed(msgspec.Struct, frozen=True):
 
     def cut(self, limit: int, where: str = "") -> str:
         """Truncate to about `limit` bytes: the first and last whole lines, and between them how much is
-        missing and `where` it is.
-        """
+        missing and `where` it is."""
         if self.fits(limit):
             return self.head
         first, last = _ends(self.head, self.tail or self.head, limit)
@@ -109,8 +107,7 @@ def plain(text: str) -> str:
 
 def _redrawn(line: str) -> str:
     """The last state of a progress bar. Carriage returns between dissimilar texts are old Mac line ends: all
-    are kept.
-    """
+    are kept."""
     erased = _ERASE_LINE.search(line) is not None
     states = [state for state in (_ESCAPES.sub("", part) for part in line.split("\r")) if state]
     if len(states) < 2:

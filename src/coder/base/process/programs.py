@@ -46,8 +46,7 @@ _distrusted: list[str] = []
 
 def distrust(*directories: Path | str) -> None:
     """Find no program in these directories from now on: for a process whose workspace is a copy of a project
-    that may be on PATH.
-    """
+    that may be on PATH."""
     _distrusted.extend(map(str, directories))
 
 
@@ -63,8 +62,7 @@ def find_bundled(
     name: str, directories: Iterable[str], workspace: Path | str, libraries: str = ""
 ) -> str | None:
     """A program that came with this installation, with its `libraries` (a path from its directory). If that
-    is in the workspace, where the model could replace it, a copy of the recorded bytes.
-    """
+    is in the workspace, where the model could replace it, a copy of the recorded bytes."""
     directories = list(directories)
     found = find_program(name, os.pathsep.join(directories), workspace)
     if found is not None:
@@ -114,8 +112,7 @@ def path_with_ripgrep(path: str, workspace: Path | str, home: Path) -> str:
 
 def find_outside(name: str, path: str | None, workspace: Path | str) -> str | None:
     """The first `name` on `path` outside the workspace, even if other users can write it: for a program that
-    the person has named, and that runs in the sandbox.
-    """
+    the person has named, and that runs in the sandbox."""
     return _search(name, _searched(path), (str(workspace), *_distrusted), shared=True)
 
 
@@ -156,8 +153,7 @@ def _search(name: str, path: str, workspaces: tuple[str, ...], shared: bool = Fa
 
 def _is_trusted(program: Path, workspaces: Iterable[Path], shared: bool) -> bool:
     """Whether the file, its symlink target and the directories above both belong to the person or the system.
-    `workspaces` are real paths.
-    """
+    `workspaces` are real paths."""
     places = {program.parent.resolve() / program.name, program.resolve()}
     return program.is_file() and all(
         not any(place.is_relative_to(workspace) for workspace in workspaces)
@@ -214,8 +210,7 @@ def own_environment(
     environment: Mapping[str, str] | None = None, also: tuple[str, ...] = ()
 ) -> dict[str, str]:
     """The environment of the programs that coder starts for itself: what git, an editor, a pager or a browser
-    needs of `environment` (by default this process's), and what begins with one of `also`. No secrets.
-    """
+    needs of `environment` (by default this process's), and what begins with one of `also`. No secrets."""
     return {
         name: value
         for name, value in (os.environ if environment is None else environment).items()
@@ -237,8 +232,7 @@ class Closeable(Protocol):
 
 class HeldLine(list[str]):
     """A command line with something that it uses: closed when the program has ended. `descriptors`: passed on
-    to it as they are.
-    """
+    to it as they are."""
 
     held: Closeable | None = None
     descriptors: tuple[int, ...] = ()
@@ -252,8 +246,7 @@ class HeldLine(list[str]):
 class Prepared(HeldLine):
     """A command line that needs something of this process at its start. `file`: opened for the child, whose
     descriptor's number replaces `DESCRIPTOR`. `start`: a hook that is passed the function that spawns the
-    child, and calls it where that comes under supervision (seccomp).
-    """
+    child, and calls it where that comes under supervision (seccomp)."""
 
     def __init__(
         self, words: Iterable[str], *, file: str = "", start: Callable[[Starting], Process] | None = None
@@ -285,8 +278,7 @@ def start(
     argv: list[str], *, runs: Runs, environment: Mapping[str, str] | None = None, **options: Any
 ) -> Process:
     """Start the program at the absolute path `argv[0]`; `options` are those of `subprocess.Popen`. Without
-    `environment` it gets `own_environment`. Raises OSError.
-    """
+    `environment` it gets `own_environment`. Raises OSError."""
     if not argv[0].startswith("/"):  # whoever starts a program has found it first
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), argv[0])
     if runs is Runs.IN_SANDBOX and environment is None:
@@ -314,8 +306,7 @@ def run(
     **options: Any,
 ) -> tuple[int, bytes]:
     """Run it to its end, or until `end_running`: exit status and output, if `stdout` is a pipe. Raises
-    OSError, `TimeoutExpired`.
-    """
+    OSError, `TimeoutExpired`."""
     stdin = {} if given is None else {"stdin": PIPE}
     with start(argv, runs=runs, environment=environment, **stdin, **options) as process:
         _running.add(process)
@@ -354,8 +345,7 @@ def restart_python(words: list[str]) -> NoReturn:
 
 def open_browser(url: str, environment: Mapping[str, str], workspace: Path | str) -> bool:
     """Show `url` in `$BROWSER`, else in the desktop's browser. False if there is none, or no desktop: one in
-    the terminal would take it from us.
-    """
+    the terminal would take it from us."""
     chosen = environment.get("BROWSER", "").split(os.pathsep)
     if sys.platform == "darwin":
         chosen.append("/usr/bin/open")

@@ -262,6 +262,8 @@ def keep_outcome(
         kept=outcome.kept,
         uncovered=outcome.uncovered,
         kept_copies=outcome.kept_copies,
+        shared=[],
+        unsure=[],
         forced=force,
         hunks=list(hunks),
     )

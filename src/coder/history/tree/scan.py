@@ -41,14 +41,69 @@ _NOT_COVERED = IndexEntry("other", 0, 0, 0, 0, 0, b"")
 Changed = dict[bytes, tuple[IndexEntry | None, IndexEntry | None]]
 
 
+class _Ignored:
+    """Paths hidden by `.gitignore` files, and their rules."""
+
+    def __init__(self, root: bytes) -> None:
+        self._root = root
+        self.paths: set[bytes] = set()
+        self.formerly: set[bytes] = set()  # before the rules changed, during one sync
+        self.stale = False  # a `.gitignore` has changed
+        self.reread = False  # during one sync
+        self._rules: dict[bytes, Rules] = {}
+
+    def hide(self, path: bytes, is_directory: bool) -> bool:
+        if not self._rules_in(os.path.dirname(path)).hide(os.fsdecode(path), is_directory=is_directory):
+            return False
+        self.paths.add(path)
+        return True
+
+    def forget_rules(self) -> None:
+        self._rules.clear()
+
+    def reread_rules(self) -> None:
+        self.reread = True
+        self._rules.clear()
+        self.formerly |= self.paths  # files that appear only because a rule is gone are not new
+        self.paths.clear()
+
+    def _rules_in(self, directory: bytes) -> Rules:
+        rules = self._rules.get(directory)
+        if rules is None:
+            text = os.fsdecode(directory)
+            if directory == self._root:
+                rules = Rules.at(Path(text), Path(text))
+            else:
+                rules = self._rules_in(os.path.dirname(directory)).inside(text)
+            self._rules[directory] = rules
+        return rules
+
+
+class _HardLinks:
+    """Files with several names: inotify does not report writes through another one."""
+
+    def __init__(self) -> None:
+        self.paths: set[bytes] = set()
+        self._new: set[int] = set()  # inodes that got another name
+
+    def found(self, path: bytes, info: os.stat_result, old: IndexEntry | None) -> None:
+        if path not in self.paths or old is None or old.inode != info.st_ino:
+            self._new.add(info.st_ino)
+        self.paths.add(path)
+
+    def find_other_names(self, entries: Entries) -> None:
+        if self._new:
+            self.paths |= {path for path, seen in entries.items() if seen.inode in self._new}
+            self._new.clear()
+
+
 class Tree:
-    """The entries below `root`, as of the last `sync`. `directory` is where contents and index are kept."""
+    """The entries below `root`, as of the last `sync`. `directory` holds contents and index."""
 
     def __init__(
         self, root: Path, directory: Path, limits: TreeLimits, excluded: Sequence[Path] = ()
     ) -> None:
         self.root = os.fsencode(os.path.realpath(root))
-        self.directory = directory
         self.limits = limits
         self.store = BlobStore(directory, limits.total_bytes)
         self.entries: Entries = {}
@@ -57,20 +112,12 @@ class Tree:
         self.shared = False  # other sessions use this workspace
         self.partial = False  # more entries than the limit
         self._excluded = {os.fsencode(os.path.realpath(path)) for path in excluded}
-        self._ignored: set[bytes] = set()
+        self._ignored = _Ignored(self.root)
         self._repositories: set[bytes] = set()  # nested `.git`: not covered, but reported if deleted
         self._heads: set[bytes] = set()  # HEAD files, which suggest a bare repository
-        self._hard_linked: set[bytes] = set()  # writes through another hard link are not reported
-        self._new_links: set[int] = set()  # inodes that got another hard link
-        self._formerly_ignored: set[bytes] = set()
+        self._hard_links = _HardLinks()
         self._dropped: list[bytes] = []  # directories deleted, during one sync
-        self.replaced_dirs: set[bytes] = set()  # directories new or with another inode, in the last sync
-        self._rules: dict[bytes, Rules] = {}
-        self._symlink_free: dict[
-            bytes, bool
-        ] = {}  # cache of directories without a symlink above, during one sync
-        self._rules_changed = False
-        self._rules_reread = False  # during one sync
+        self._symlink_free: dict[bytes, bool] = {}  # directories without a symlink above, during one sync
         self._settled = False  # a complete scan exists
         self._watch: Watch | None = None
         self._unsaved = False
@@ -81,33 +128,35 @@ class Tree:
         `check_hard_links`: also look for writes through other hard links, which inotify does not report."""
         first = self._watch is None and not self._settled
         if first:
-            self._load()
+            self.store.forget_old(in_use=self.shared)
+            self._restore(self.index.read(self.store.packs()))
         changed: Changed = {}
         self._symlink_free.clear()
         self._dropped.clear()
-        self.replaced_dirs.clear()
-        ignored, self._rules_reread = set(self._ignored), False
+        ignored, self._ignored.reread = set(self._ignored.paths), False
         notified = None if self._watch is None else self._watch.changed()
         if notified is None:
             self._walk_all(changed)
         else:
             self._refresh_notified(notified, changed)
-        self._find_hard_links()
+        self._hard_links.find_other_names(self.entries)
         check_hard_links = check_hard_links or len(self.entries) <= _FEW or self._names_vanished()
-        for path in self.also | self._hard_linked | (self._stat_changed() if check_hard_links else set()):
+        for path in (
+            self.also | self._hard_links.paths | (self._stat_changed() if check_hard_links else set())
+        ):
             self._recheck(path, changed)
         self._report_missing(notified, changed)
-        if self._rules_reread:  # created and ignored at once: report it at least
-            new = {path for path in self._ignored - ignored if not self._is_within(path, ignored)}
+        if self._ignored.reread:  # created and ignored at once: report it at least
+            new = {path for path in self._ignored.paths - ignored if not self._is_within(path, ignored)}
             changed |= dict.fromkeys(new, (_NOT_COVERED, None))
-        self._formerly_ignored.clear()
+        self._ignored.formerly.clear()
         self.store.flush()
         self._unsaved = self._unsaved or bool(self._touched)
         if first:
             self.save()
             with contextlib.suppress(OSError):
-                os.utime(self.directory)  # mark as in use, for garbage collection
-            forget_unused(self.directory.parent, self.directory.name)
+                os.utime(self.store.directory)  # mark as in use, for garbage collection
+            forget_unused(self.store.directory.parent, self.store.directory.name)
         return {path: pair for path, pair in changed.items() if not first and _differ(*pair)}
 
     def inner_git(self) -> list[Path]:
@@ -128,36 +177,29 @@ class Tree:
         if self._watch is not None:
             self._watch.close()
         self._watch = Watch()
-        self._rules.clear()
+        self._ignored.forget_rules()
         while True:
-            self._rules_changed = False
+            self._ignored.stale = False
             unseen = self.entries.keys() - self.also
             self._visit(self.root, changed, unseen)
             for path in unseen:
                 self._mark_deleted(path, self.entries.pop(path), changed)
-            if not self._rules_changed:
+            if not self._ignored.stale:
                 self._settled = True
                 return
-            self._reread_rules()
+            self._ignored.reread_rules()
 
     def _refresh_notified(self, notified: set[bytes], changed: Changed) -> None:
         """Refresh the paths that inotify reported; `.gitignore` files first, since they affect the rest."""
         for path in sorted(notified, key=lambda p: (not p.endswith(b"/" + _IGNORE), p)):
             self._refresh(path, changed)
-            if self._rules_changed:
-                self._reread_rules()
+            if self._ignored.stale:
+                self._ignored.reread_rules()
                 self._visit(os.path.dirname(path), changed, set())
-                self._rules_changed = False
-
-    def _reread_rules(self) -> None:
-        self._rules_reread = True
-        self._rules.clear()
-        # Files that appear only because a rule is gone are not new.
-        self._formerly_ignored |= self._ignored
-        self._ignored.clear()
+                self._ignored.stale = False
 
     def _refresh(self, path: bytes, changed: Changed) -> None:
-        if path in self._ignored or self._is_excluded(path):
+        if path in self._ignored.paths or self._is_excluded(path):
             return
         try:
             info = self._lstat(path)
@@ -168,7 +210,7 @@ class Tree:
             self._drop(path, changed)
             return
         directory = stat.S_ISDIR(info.st_mode)
-        if path not in self.entries and self._is_ignored(path, directory):
+        if path not in self.entries and self._ignored.hide(path, directory):
             return
         if directory:
             old = self.entries.get(path)
@@ -180,26 +222,18 @@ class Tree:
                 return
             if old.mode != stat.S_IMODE(info.st_mode):  # may have been unreadable before
                 self._visit(path, changed, set())
-        elif self._is_directory(path):
+        elif path in self.entries and self.entries[path].kind == "folder":
             self._drop(path, changed)
         self._update(path, info, changed)
 
-    def _find_hard_links(self) -> None:
-        """Find the other names of files that got a new hard link."""
-        if self._new_links:
-            self._hard_linked |= {
-                path for path, seen in self.entries.items() if seen.inode in self._new_links
-            }
-            self._new_links.clear()
-
     def _report_missing(self, notified: set[bytes] | None, changed: Changed) -> None:
         """Report deleted paths that are not covered."""
-        ignored = self._ignored if notified is None else self._ignored & notified
+        ignored = self._ignored.paths if notified is None else self._ignored.paths & notified
         if self._dropped:
             within = tuple(self._dropped)
-            ignored |= {path for path in self._ignored if path.startswith(within)}
+            ignored |= {path for path in self._ignored.paths if path.startswith(within)}
         for path in [p for p in ignored | self._repositories if not os.path.lexists(p)]:
-            self._ignored.discard(path)
+            self._ignored.paths.discard(path)
             self._repositories.discard(path)
             changed[path] = (_NOT_COVERED, None)
 
@@ -262,10 +296,10 @@ class Tree:
                 continue
             for entry in listed:
                 path = entry.path
-                if path in self._ignored or self._is_excluded(path):
+                if path in self._ignored.paths or self._is_excluded(path):
                     continue
                 is_directory = entry.is_dir(follow_symlinks=False)
-                if path not in self.entries and self._is_ignored(path, is_directory):
+                if path not in self.entries and self._ignored.hide(path, is_directory):
                     continue
                 try:
                     info = entry.stat(follow_symlinks=False)
@@ -283,24 +317,6 @@ class Tree:
             return True
         return path in self._excluded
 
-    def _is_ignored(self, path: bytes, is_directory: bool) -> bool:
-        rules = self._rules_in(os.path.dirname(path))
-        if not rules.hide(os.fsdecode(path), is_directory=is_directory):
-            return False
-        self._ignored.add(path)
-        return True
-
-    def _rules_in(self, directory: bytes) -> Rules:
-        rules = self._rules.get(directory)
-        if rules is None:
-            text = os.fsdecode(directory)
-            if directory == self.root:
-                rules = Rules.at(Path(text), Path(text))
-            else:
-                rules = self._rules_in(os.path.dirname(directory)).inside(text)
-            self._rules[directory] = rules
-        return rules
-
     # the index
 
     def _update(self, path: bytes, info: os.stat_result, changed: Changed) -> None:
@@ -309,15 +325,11 @@ class Tree:
         old = self.entries.get(path)
         mode = stat.S_IMODE(info.st_mode)
         if info.st_nlink > 1 and stat.S_ISREG(info.st_mode):
-            if path not in self._hard_linked or old is None or old.inode != info.st_ino:
-                self._new_links.add(info.st_ino)
-            self._hard_linked.add(path)
+            self._hard_links.found(path, info, old)
         if stat.S_ISDIR(info.st_mode):
             new = IndexEntry("folder", mode, 0, 0, 0, info.st_ino, b"")
             if new == old:
                 return
-            if old is None or old.inode != new.inode:
-                self.replaced_dirs.add(path)
         else:
             times = (info.st_mtime_ns, info.st_ctime_ns, info.st_ino, info.st_size, mode)
             if old is not None and (old.mtime, old.ctime, old.inode, old.size, old.mode) == times:
@@ -331,7 +343,7 @@ class Tree:
         self.entries[path] = new
         self._touched.add(path)
         if path.endswith(b"/" + _IGNORE) and (old is None or old.digest != new.digest):
-            self._rules_changed = self._rules_changed or self._settled
+            self._ignored.stale = self._ignored.stale or self._settled
         self._record(path, old, new, changed)
 
     def _read(self, path: bytes, info: os.stat_result, mode: int) -> IndexEntry:
@@ -350,7 +362,7 @@ class Tree:
         return IndexEntry(kind, mode, info.st_size, info.st_mtime_ns, ctime, info.st_ino, digest)
 
     def _drop(self, path: bytes, changed: Changed) -> None:
-        self._hard_linked.discard(path)
+        self._hard_links.paths.discard(path)
         old = self.entries.pop(path, None)
         if old is None:
             return
@@ -366,17 +378,13 @@ class Tree:
     def _mark_deleted(self, path: bytes, old: IndexEntry, changed: Changed) -> None:
         self._touched.add(path)
         self._record(path, old, None, changed)
-        self._rules_changed = self._rules_changed or path.endswith(b"/" + _IGNORE)
-
-    def _is_directory(self, path: bytes) -> bool:
-        old = self.entries.get(path)
-        return old is not None and old.kind == "folder"
+        self._ignored.stale = self._ignored.stale or path.endswith(b"/" + _IGNORE)
 
     def _record(self, path: bytes, old: IndexEntry | None, new: IndexEntry | None, changed: Changed) -> None:
         earlier = changed.get(path)
         if earlier is not None:
             old = earlier[0]
-        elif old is None and self._is_within(path, self._formerly_ignored):
+        elif old is None and self._is_within(path, self._ignored.formerly):
             return
         changed[path] = (old, new)
 
@@ -389,38 +397,30 @@ class Tree:
 
     # persistence
 
-    def _load(self) -> None:
-        self.store.forget_old(in_use=self.shared)
-        saved = self.index.read(self.store.packs())
-        if saved is not None:
-            self._restore(saved)
-
     def restore_from(self, base: Base) -> bool:
         """Load another session's last state, so that `sync` reports what changed since; False where it is
         lost."""
-        saved = base.read(self.store.packs())
-        if saved is None:
-            return False
-        self._restore(saved)
-        return True
+        return self._restore(base.read(self.store.packs()))
 
-    def _restore(self, saved: Saved) -> None:
-        self.entries = saved.entries
-        self._ignored = set(saved.ignored)
-        self._settled = True
+    def _restore(self, saved: Saved | None) -> bool:
+        if saved is not None:
+            self.entries = saved.entries
+            self._ignored.paths = set(saved.ignored)
+            self._settled = True
+        return saved is not None
 
     def save(self) -> None:
         """Never raises: a missing index is rebuilt."""
         if self._unsaved:
             self._unsaved = False
             self.store.flush()
-            self.index.write(self.store.packs(), self.entries, sorted(self._ignored))
+            self.index.write(self.store.packs(), self.entries, sorted(self._ignored.paths))
 
     def save_base(self, base: Base) -> None:
         """Write the last state to disk, for recovery after a kill. Raises OSError."""
         if base.needs_rewrite:
             self.save()
-            base.write(self.index, self.store.packs(), self.entries, sorted(self._ignored))
+            base.write(self.index, self.store.packs(), self.entries, sorted(self._ignored.paths))
         else:
             base.append({path: self.entries.get(path) for path in self._touched})
         self._touched.clear()

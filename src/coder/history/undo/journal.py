@@ -108,11 +108,9 @@ _RUNNING, _CUT_OFF = "running.jsonl", "cut-off.jsonl"
 
 class UndoOutcome(msgspec.Struct, frozen=True):
     """What an undo or redo did or would do; `turn` is 0 where there was nothing to do, and from `REVIEWS` on
-    where hunks were taken back or done again.
-
-    Nothing was done because of `conflicts` (changed since) and `shared` (another session was running a
-    command). `kept`: directories that are not empty. `kept_copies`: what a forced undo replaced.
-    """
+    where hunks were taken back or done again. Nothing was done because of `conflicts` (changed since) and
+    `shared` (another session was running a command). `kept`: directories that are not empty. `kept_copies`:
+    what a forced undo replaced."""
 
     turn: int = 0
     restored: list[str] = []

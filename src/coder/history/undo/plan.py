@@ -226,10 +226,8 @@ def _runs(changes: list[Change]) -> list[list[PathState]]:
 def _walk_back(
     runs: list[list[PathState]], now: PathState, held: bytes | None, content: Content
 ) -> Result | None:
-    """From the current state to before the first run; None on conflict.
-
-    Every state of a run leads back to its start: not every journalled (write-ahead) change was made.
-    """
+    """From the current state to before the first run; None on conflict. Every state of a run leads back to
+    its start: not every journalled (write-ahead) change was made."""
     state, current, merged = now, held if now.blob is not None else None, False
     at = len(runs)
     while at:
