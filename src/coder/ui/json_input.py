@@ -144,8 +144,8 @@ class _OpReader:
             self._engine.submit(Close())
         self._closing = self._closing or leaves or isinstance(op, Close)
 
-    def _fail(self, said: Text) -> None:
-        self.show(Failed(said, code="op"))
+    def _fail(self, text: Text) -> None:
+        self.show(Failed(text, code="op"))
 
     def input_ended(self) -> None:
         self._ended = True

@@ -173,18 +173,18 @@ class McpServer:
         try:
             # Attached, not typed: a caller's `!` and `/` are words, and never the person's shell.
             result = await session.run_turn("", attached=given.task)
-        except CoderError as fault:
-            return _failed(str(fault))
+        except CoderError as error:
+            return _failed(str(error))
         finally:
             await asyncio.shield(session.close())
-        told = {
+        fields = {
             "status": result.status,
             "session_id": result.session_id,
             "steps": len(result.steps),
             "verification": msgspec.to_builtins(result.verification),
         }
         text = result.final_text or result.error or result.status
-        return {"content": [_text(text)], "structuredContent": told, "isError": result.status != "ok"}
+        return {"content": [_text(text)], "structuredContent": fields, "isError": result.status != "ok"}
 
 
 class _Progress:
@@ -202,8 +202,8 @@ class _Progress:
         if isinstance(event, ToolCallChanged) and event.state == "executing":
             self._count += 1
             words = f"{event.tool} {event.argument}".strip()[:200]
-            told = {"progressToken": self._token, "progress": self._count, "message": words}
-            self._peer.tell("notifications/progress", told, "")
+            fields = {"progressToken": self._token, "progress": self._count, "message": words}
+            self._peer.tell("notifications/progress", fields, "")
 
 
 def _text(text: str) -> Json:

@@ -13,7 +13,8 @@ from coder.base.text import shortened
 from coder.history.log import local_time
 from coder.history.search.facts import seconds_of
 from coder.protocol import entries
-from coder.protocol.evidence import known_of, outcome, told
+from coder.protocol.evidence import known_of, outcome
+from coder.protocol.evidence import told as evidence_text
 from coder.protocol.history import HistoryEvent
 from coder.texts import Catalog
 from coder.ui.browser.html import diff_html, escape_controls, escaped, tag
@@ -131,19 +132,19 @@ class EventHtml:
 
     def _image(self, kept: RecordedImage) -> str:
         """Only its caption if a browser should not draw it, or has drawn it above."""
-        told = image_line(kept, self._texts)
-        caption = tag("figcaption", escaped(told))
+        label = image_line(kept, self._texts)
+        caption = tag("figcaption", escaped(label))
         if not kept.drawn:
             return tag("figure", caption)
         if self._image_at is None:
-            return tag("figure", tag("img", alt=told, data_image=kept.at), caption)
+            return tag("figure", tag("img", alt=label, data_image=kept.at), caption)
         event = self._image_at(kept.at) if kept.entry.image_id not in self._inlined else None
         found = image_of(event) if event is not None else None
         if found is None:
             return tag("figure", caption)
         self._inlined.add(kept.entry.image_id)
         source = f"data:{found[0]};base64,{base64.b64encode(found[1]).decode('ascii')}"
-        return tag("figure", tag("img", alt=told, src=source), caption)
+        return tag("figure", tag("img", alt=label, src=source), caption)
 
     def line(self, event: HistoryEvent) -> str:
         """The event as one line of plain text; empty for bookkeeping, and for events that need more."""
@@ -189,8 +190,8 @@ class EventHtml:
         if entry.because:
             who = self.say("viewer.by_policy", why=entry.because)
         answer = self._word(entry.answer)
-        told = self.say("viewer.approval", tool=entry.tool, subject=subject, answer=answer, who=who)
-        return [told, *filter(str.strip, (entry.reason or "").split("\n"))]
+        line = self.say("viewer.approval", tool=entry.tool, subject=subject, answer=answer, who=who)
+        return [line, *filter(str.strip, (entry.reason or "").split("\n"))]
 
     def _answer(self, event: HistoryEvent, entry: entries.Assistant) -> tuple[str, str] | None:
         parts = []
@@ -266,7 +267,7 @@ class EventHtml:
         evidence = entry.evidence or known_of(entry.verification)
         if evidence is None:
             return None, ""
-        return evidence, told(evidence, entry.verification).text(self._texts)
+        return evidence, evidence_text(evidence, entry.verification).text(self._texts)
 
     def _word(self, word: str) -> str:
         return self.say(f"viewer.word.{word}") if word in _WORDS else word

@@ -168,9 +168,9 @@ def plot(all_bars: Sequence[TurnFigures], texts: Catalog) -> str:
             parts.append(tag("rect", class_=kind, **place, **size))
         counts = {kind: f"{getattr(bar, kind):,}" for kind in _TOKENS}
         cost = f" · ${bar.cost:.4f}" if bar.cost else ""
-        told = say("viewer.plot.turn", turn=bar.turn, **counts) + cost
+        label = say("viewer.plot.turn", turn=bar.turn, **counts) + cost
         hit = {"x": f"{at * width:.1f}", "y": "0", "width": f"{width:.1f}", "height": str(_HEIGHT)}
-        parts.append(tag("rect", tag("title", escaped(told)), class_="hit", data_turn=bar.turn, **hit))
+        parts.append(tag("rect", tag("title", escaped(label)), class_="hit", data_turn=bar.turn, **hit))
     dearest = max(bar.cost for bar in bars)
     has_line = dearest > 0 and len(bars) > 1
     if has_line:

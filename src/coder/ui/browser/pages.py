@@ -115,8 +115,8 @@ class PageApi:
         directories = [self._projects[number].history for number in numbers]
         try:
             found = search(self._home, directories, words, 50)
-        except IndexFault as fault:
-            return [tag("li", escaped(fault.text(self._texts)))]
+        except IndexFault as error:
+            return [tag("li", escaped(error.text(self._texts)))]
         rows, marks = [], marks_of(words)
         for one in found:
             hits = [

@@ -151,8 +151,8 @@ class _Handler(BaseHTTPRequestHandler):
             raise UnknownPage
         if self.command == "POST" and path == "/api/token":
             # Only for our user: another may read the code from the browser's command line.
-            ours = is_own_socket(self.client_address[1], self.server.port)
-            token = self.server.redeem(self.headers.get("X-Coder-Code", "")) if ours else ""
+            is_own = is_own_socket(self.client_address[1], self.server.port)
+            token = self.server.redeem(self.headers.get("X-Coder-Code", "")) if is_own else ""
             return (HTTPStatus.OK, "text/plain", token.encode()) if token else refused
         given = self.headers.get("X-Coder-Token", "").encode("utf-8", errors="replace")
         if self.command != "GET" or not hmac.compare_digest(given, self.server.token.encode()):

@@ -112,9 +112,9 @@ class Screen:
 
     def echo_message(self, text: str, *, apart: bool = False, reply: str = "") -> None:
         """Copy typed text into the transcript. `apart`: without ending the answer that streams."""
-        said = message_lines(self.rows.editor.pastes.as_typed(text), self.columns)
-        answered = wrap([("", reply)], self.columns) if reply else []
-        self.transcript.echo([[], *said, *answered], apart=apart)
+        message = message_lines(self.rows.editor.pastes.as_typed(text), self.columns)
+        answer = wrap([("", reply)], self.columns) if reply else []
+        self.transcript.echo([[], *message, *answer], apart=apart)
 
     def echo_dim(self, text: str) -> None:
         self.transcript.echo([[("dim", text)]])

@@ -172,9 +172,9 @@ def _update_status(
 
 
 def _update_retry(state: PromptState, event: Notice) -> None:
-    said = event.text
-    if isinstance(said, Text) and said.key == "model.retry":
-        state.retry_at = time.monotonic() + float(str(said.values["wait"]))
+    text = event.text
+    if isinstance(text, Text) and text.key == "model.retry":
+        state.retry_at = time.monotonic() + float(str(text.values["wait"]))
         state.streamed = 0.0
         _at_model(state, "busy.waiting")
     if event.in_answer:

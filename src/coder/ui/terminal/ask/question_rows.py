@@ -43,9 +43,9 @@ def approval_lines(
     if is_about_turn(event):  # the subject is the question
         question: list[Line] = [[("ask", line)] for line in visible(texts.of(event.subject)).text.split("\n")]
         return [row for line in question for row in wrap(line, width)] if width else question
-    told = [one for one in event.reasons if not (isinstance(one, Text) and one.key == _SELF_EVIDENT)]
+    reasons = [one for one in event.reasons if not (isinstance(one, Text) and one.key == _SELF_EVIDENT)]
     remarks: list[Span] = [("strong", visible(texts.of(one)).text) for one in event.operations]
-    remarks += [_reason(reason, texts) for reason in told]
+    remarks += [_reason(reason, texts) for reason in reasons]
     if event.can_always and event.always_names and not keys:
         names = ", ".join(f"`{visible(name).text}`" for name in event.always_names)
         remarks.append(("", texts.say("approval.remembers", names=names)))

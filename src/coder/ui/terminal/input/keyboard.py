@@ -101,8 +101,8 @@ class Keyboard(Vt100Parser):
     @property
     def _is_partial_reply(self) -> bool:
         """A slow line may deliver an answer in pieces: its rest is not typed text."""
-        begun = self._partial[: len(BACKGROUND_REPLY)]
-        return self.background is not None and len(begun) > 1 and BACKGROUND_REPLY.startswith(begun)
+        received = self._partial[: len(BACKGROUND_REPLY)]
+        return self.background is not None and len(received) > 1 and BACKGROUND_REPLY.startswith(received)
 
     def _keep_known(self, sequence: re.Match[str]) -> str:
         if self.background is not None and sequence[0].startswith(BACKGROUND_REPLY):
@@ -185,8 +185,8 @@ class KeyboardInput(Vt100Input):
             return self._keyboard.in_paste or bool(select.select([self._fileno], [], [], 0)[0])
         return False
 
-    def expect_background_reply(self, heard: Callable[[str], None]) -> None:
-        self._keyboard.background = heard
+    def expect_background_reply(self, on_reply: Callable[[str], None]) -> None:
+        self._keyboard.background = on_reply
 
     def read_keys(self) -> list[KeyPress]:
         return self._parsed(self.stdin_reader.read(_PASTE_CHUNK if self._keyboard.in_paste else _KEYS_CHUNK))

@@ -89,8 +89,8 @@ class Menu(msgspec.Struct):
         item = self.chosen_item
         if item is None or self.kind == "file" or (item.hint and not item.hint.startswith("[")):
             return False
-        begun = [one for one in self.items if one.insert.startswith(self.query.lower())]
-        return self.moved or begun == [item]
+        prefixed = [one for one in self.items if one.insert.startswith(self.query.lower())]
+        return self.moved or prefixed == [item]
 
 
 class Menus:

@@ -178,8 +178,8 @@ class ModeForm:
         self.fields = [field_of(variable, values.get(variable.name, "")) for variable in variables]
         self.refusal = ""  # why the values could not be sent
         names = [variable.name for variable in variables]
-        wrong = [at for at, field in enumerate(self.fields) if field.problem() is not None]
-        self.at = names.index(focus) if focus in names else next(iter(wrong), 0)
+        invalid = [at for at, field in enumerate(self.fields) if field.problem() is not None]
+        self.at = names.index(focus) if focus in names else next(iter(invalid), 0)
 
     @property
     def values(self) -> dict[str, str]:
@@ -199,10 +199,10 @@ class ModeForm:
 
     def _enter(self) -> FormAnswer:
         """Apply, or focus the first invalid field."""
-        wrong = [at for at, field in enumerate(self.fields) if field.problem() is not None]
-        if not wrong:
+        invalid = [at for at, field in enumerate(self.fields) if field.problem() is not None]
+        if not invalid:
             return "apply"
-        self.at = wrong[0]
+        self.at = invalid[0]
         return "stay"
 
     # drawing

@@ -297,8 +297,8 @@ def modes_summary(entries: Sequence[ModeEntry], texts: Catalog) -> Line:
             continue
         line.append(("dim", " · " if line else texts.say("terminal.modes_label")))
         line.append(("" if entry.on else "dim", flat(entry.mode.display_name)))
-        if fault := problem_text(entry, texts):
-            line.append(("bad", f" ⚠ {fault}"))
+        if problem := problem_text(entry, texts):
+            line.append(("bad", f" ⚠ {problem}"))
     return line
 
 
@@ -357,8 +357,8 @@ def _mode(entry: ModeEntry, focus: BarFocus | None, names: int, width: int, text
         *name,
         ("", " " * (names - line_width(name))),
     ]
-    if fault := problem_text(entry, texts):
-        head.append(("bad", f" ⚠ {fault}"))
+    if problem := problem_text(entry, texts):
+        head.append(("bad", f" ⚠ {problem}"))
     elif not entry.on:
         head.append(("dim", f" {texts.say('terminal.mode_off')}"))
     if entry.wanted != entry.on and not entry.errors:

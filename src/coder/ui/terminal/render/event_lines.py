@@ -57,34 +57,34 @@ def tool_lines(
     `width` the summary fits one row, and a long result is below it."""
     mark = ("good", "✓") if event.state == "success" else ("bad", "✗")
     outcome, time = _outcome(event, texts), _time(event.duration_ms)
-    said = plain(outcome).removeprefix(_BETWEEN)
+    result = plain(outcome).removeprefix(_BETWEEN)
     below: list[Line] = []
     if width and line_width(outcome) > width // 2:
-        outcome, below = [], wrap([("dim", said)], width, [("", "  ")], [("", "  ")])
+        outcome, below = [], wrap([("dim", result)], width, [("", "  ")], [("", "  ")])
     head: Line = [("strong", verb(event.tool))]
     path = built_in(event.tool).argument_is_path()
     row = _row(mark, head, flat(event.argument), [*outcome, time], width, from_left=path)
-    return [row, *below, *detail_lines(event.detail, event.detail_kind, texts, width, most, said)]
+    return [row, *below, *detail_lines(event.detail, event.detail_kind, texts, width, most, result)]
 
 
 def _outcome(event: ToolCallChanged, texts: Catalog) -> Line:
     """The result; for a change to the file named in the row, only its size."""
-    said = event.summary
-    if isinstance(said, Text) and said.key in _CHANGES:
-        size = change_size(int(str(said.values["added"])), int(str(said.values["deleted"])))
-        if _is_change(said, event.argument):
+    result = event.summary
+    if isinstance(result, Text) and result.key in _CHANGES:
+        size = change_size(int(str(result.values["added"])), int(str(result.values["deleted"])))
+        if _is_change(result, event.argument):
             return size
-        if said.key == "tool.patched":
-            return [("dim", _BETWEEN + texts.say("tool.files", n=said.values["n"])), *size]
-    summary = texts.of(said) or (texts.say("view.cancelled") if event.state == "cancelled" else "")
+        if result.key == "tool.patched":
+            return [("dim", _BETWEEN + texts.say("tool.files", n=result.values["n"])), *size]
+    summary = texts.of(result) or (texts.say("view.cancelled") if event.state == "cancelled" else "")
     return [("dim", f"{_BETWEEN}{flat(summary)}" if summary else "")]
 
 
-def _is_change(said: Text, named: str) -> bool:
+def _is_change(result: Text, named: str) -> bool:
     """Whether it is the size of a change to the one file that the row names."""
-    if said.key == "tool.patched":
-        return said.values["n"] == 1 and bool(named)
-    return said.key in _CHANGES and said.values.get("path") == named
+    if result.key == "tool.patched":
+        return result.values["n"] == 1 and bool(named)
+    return result.key in _CHANGES and result.values.get("path") == named
 
 
 def change_size(added: int, removed: int) -> Line:

@@ -86,10 +86,10 @@ class LiveRenderer(Renderer):
             needed = layout.container.preferred_height(size.columns, size.rows).preferred
             self._place(self._visible_rows(size.rows - needed))
             fresh = self._last_screen is None
-            begun = self.output.position
+            start = self.output.position
             with self.output.reserve_rows(len(self._drawn)):
                 super().render(app, layout, is_done)
-            self._below_output = self.output.since(begun) if fresh else ""
+            self._below_output = self.output.since(start) if fresh else ""
             self._below_key = self._below()
 
     # frames
@@ -373,7 +373,7 @@ class LiveRegion:
         follows unless it was changed meanwhile."""
         guessed, asked = theme.name, False
 
-        def heard(answer: str) -> None:
+        def received(answer: str) -> None:
             if theme.name == guessed and (name := theme_for_background(answer)) not in ("", guessed):
                 theme.name = name
                 draw()
@@ -382,7 +382,7 @@ class LiveRegion:
             nonlocal asked
             if not asked:
                 asked = True
-                self._keyboard.expect_background_reply(heard)
+                self._keyboard.expect_background_reply(received)
                 self.send(BACKGROUND_QUERY)
 
         self.app.after_render += ask

@@ -114,9 +114,9 @@ class Splitter:
         """Whether the unfinished line certainly begins an item, so that the block above is complete."""
         if self._fence or self._within:
             return False
-        begun = "".join(self._partial)[:_CLEAR_BY]
-        item = _ITEM.match(begun)
-        return item is not None and not _UNCLEAR.match(begun) and self._may_begin_item(item)
+        start = "".join(self._partial)[:_CLEAR_BY]
+        item = _ITEM.match(start)
+        return item is not None and not _UNCLEAR.match(start) and self._may_begin_item(item)
 
     def _line(self, line: str, done: list[Block]) -> None:
         if self._fence:

@@ -215,11 +215,11 @@ class Transcript:
         """The text as `ui.thinking` shows it: all, the first line of each thought, or nothing."""
         if self.thinking != "brief":
             return text if self.thinking == "full" else ""
-        begun = "".join(self._thought)
+        shown = "".join(self._thought)
         self._thought.append(text)
-        if "\n" in begun.lstrip():
+        if "\n" in shown.lstrip():
             return ""
-        line, more, _ = (text if begun.strip() else text.lstrip()).partition("\n")
+        line, more, _ = (text if shown.strip() else text.lstrip()).partition("\n")
         return line + (" …" if more else "")
 
     def _feed_pieces(self) -> None:
