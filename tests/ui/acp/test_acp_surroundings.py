@@ -85,7 +85,7 @@ def test_in_chinese(project: Project) -> None:
 
 def test_mcp_servers_of_the_editor(project: Project) -> None:
     """They are used; of one that cannot be understood it is said, and the session goes on."""
-    program = str(Path(__file__).parent.parent / "kit" / "tool_server.py")
+    program = str(Path(__file__).parents[2] / "kit" / "tool_server.py")
     given = {"name": "plain", "command": sys.executable, "args": [program], "env": []}
     odd = {"name": "odd", "type": "acp", "serverId": "x"}
 
@@ -106,7 +106,7 @@ def test_mcp_servers_of_the_editor(project: Project) -> None:
 @pytest.mark.thorough
 def test_prompts_of_a_server_are_commands(project: Project) -> None:
     """With description and arguments, once the server runs."""
-    program = str(Path(__file__).parent.parent / "kit" / "mcp_sdk_server.py")
+    program = str(Path(__file__).parents[2] / "kit" / "mcp_sdk_server.py")
     project.configure(mcp={"servers": {"sdk": {"command": sys.executable, "args": [program, "stdio"]}}})
     project.write(".coder/modes/hold.md", "---\nkind: instant\nvariables: [what]\n---\nHold {{what}}.\n")
     weigh = {"name": "sdk:weigh", "description": "Weigh a thing.", "input": {"hint": "<thing> [scale]"}}

@@ -133,7 +133,7 @@ PACKAGE = "[coder.commands]\nhello = loud_tools:hello\nstatus = loud_tools:hello
 def test_commands_of_servers_and_packages(project: Project) -> None:
     """Prompts of a server with description and arguments; of a package by name. Where a built-in command
     or a mode has the name, that alone is there."""
-    program = str(Path(__file__).parent.parent / "kit" / "mcp_sdk_server.py")
+    program = str(Path(__file__).parents[2] / "kit" / "mcp_sdk_server.py")
     project.configure(mcp={"servers": {"sdk": {"command": sys.executable, "args": [program, "stdio"]}}})
     site = project.home / "site" / "loud-1.dist-info"
     site.mkdir(parents=True)
