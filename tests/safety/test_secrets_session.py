@@ -19,7 +19,7 @@ import pytest
 from coder.policy.secrets.redact import Redactor
 from coder.protocol.events import ApprovalRequested, CommandDone
 from coder.protocol.ops import ApprovalReply
-from coder.ui.terminal.transcript_pager import page
+from coder.ui.terminal.transcript_pager import run_pager
 from kit import ScriptedServer
 from kit.calls import step
 from kit.driving import Answerer, Driver, Project, drive, left_running, of, play
@@ -376,7 +376,7 @@ def _any_holds(directory: Path, data: bytes) -> bool:
 
 def test_the_pager_gets_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CODER_API_KEY", OWN)
-    page(
+    run_pager(
         ["/bin/sh", "-c", f"env > {tmp_path / 'out'}"],
         "text",
         {"PATH": os.environ["PATH"], "LESSOPEN": "kept"},

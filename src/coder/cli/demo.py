@@ -29,7 +29,7 @@ from coder.protocol.events import AnyEvent, TurnEnded
 from coder.protocol.ops import UserInput
 from coder.texts import Text
 from coder.ui.once import TextOutput, run_until_done
-from coder.ui.streams import Exit, UsageError, fitted
+from coder.ui.streams import Exit, UsageError, wrap_for_stream
 from coder.ui.terminal.start import command_name
 
 
@@ -113,7 +113,7 @@ async def _tour(
     named = {"coder": command_name(), "directory": directory, "id": engine.view.session_id}
     view.line("")
     for key in ("demo.kept" if keep else "demo.gone", "demo.foot"):
-        view.line(fitted(say(key, **named), sys.stdout))
+        view.line(wrap_for_stream(say(key, **named), sys.stdout))
     return status
 
 

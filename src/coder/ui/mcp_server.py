@@ -20,7 +20,7 @@ from coder.protocol.events import SessionStarted, ToolCallChanged
 from coder.texts import CoderError
 from coder.tools.paths import steers
 from coder.tools.tool import OutsideWorkspace
-from coder.ui.stdio import Editor, EditorOutbox, serve_on_stdio
+from coder.ui.stdio import EditorOutbox, EditorPeer, serve_on_stdio
 
 VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")  # newest first
 _AT_ONCE = 4  # tasks
@@ -85,11 +85,11 @@ class _Arguments(msgspec.Struct, forbid_unknown_fields=True):
     session: str | None = None
 
 
-class McpServer:
+class McpTaskServer:
     def __init__(self, chosen: McpChoices, outbox: EditorOutbox) -> None:
         self._chosen = chosen
         self._places = asyncio.Semaphore(_AT_ONCE)
-        self.peer = Editor(
+        self.peer = EditorPeer(
             outbox,
             {
                 "initialize": Method(_Initialize, self.initialize),
@@ -190,7 +190,7 @@ class McpServer:
 class _Progress:
     """Reports each tool call to the client, and ends a session that began elsewhere."""
 
-    def __init__(self, peer: Editor, token: object, directory: Path) -> None:
+    def __init__(self, peer: EditorPeer, token: object, directory: Path) -> None:
         self._peer, self._token, self._count = peer, token, 0
         self._directory = directory
 
@@ -216,4 +216,4 @@ def _failed(text: str) -> Json:
 
 async def serve_mcp(chosen: McpChoices) -> int:
     """Serve until EOF or a signal; returns the exit status."""
-    return await serve_on_stdio(lambda outbox: McpServer(chosen, outbox))
+    return await serve_on_stdio(lambda outbox: McpTaskServer(chosen, outbox))

@@ -85,7 +85,7 @@ async def _readable(fd: int) -> None:
         loop.remove_reader(fd)
 
 
-def encode(value: Any) -> bytes:
+def encode_message(value: Any) -> bytes:
     """JSON, also of invalid Unicode."""
     try:
         return msgspec.json.encode(value)
@@ -96,7 +96,7 @@ def encode(value: Any) -> bytes:
 
 
 def encoded(method: str, params: Any) -> bytes:
-    return encode(notification(method, params))
+    return encode_message(notification(method, params))
 
 
 class _Chunk(Line):
@@ -175,7 +175,7 @@ class EditorOutbox(Outbox):
         await self.drained(_FULL)
 
 
-class Editor(Peer):
+class EditorPeer(Peer):
     """The client at the other end of the line."""
 
     def __init__(self, outbox: EditorOutbox, methods: Mapping[str, Method]) -> None:
@@ -184,7 +184,7 @@ class Editor(Peer):
         self.has_forms = False  # it can show `elicitation/create`
 
     def send(self, message: Json, session: str = "") -> None:
-        self.outbox.put(encode(message), session)
+        self.outbox.put(encode_message(message), session)
 
     def repaired(self, line: bytes) -> bytes | None:
         """The message with lone surrogates (from editors that cut text by UTF-16) replaced, so that it can be
@@ -194,7 +194,7 @@ class Editor(Peer):
         import json
 
         try:
-            fixed = encode(json.loads(line))
+            fixed = encode_message(json.loads(line))
             msgspec.json.decode(fixed, type=msgspec.Raw)
         except (ValueError, OverflowError, RecursionError):
             return None
@@ -229,16 +229,16 @@ def log_loss(error: OSError) -> None:
         log(f"cannot write: {error.strerror}")
 
 
-class Server(Protocol):
+class StdioServer(Protocol):
     """A protocol's server."""
 
-    peer: Editor
+    peer: EditorPeer
 
     async def close(self) -> None:
         """End what runs, after the last input."""
 
 
-async def serve_on_stdio(server_on: Callable[[EditorOutbox], Server]) -> int:
+async def serve_on_stdio(server_on: Callable[[EditorOutbox], StdioServer]) -> int:
     """Serve until EOF, a signal or the loss of the reader; returns the exit status."""
     over = asyncio.Event()
     signals: list[int] = []

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 
 def show(text: str = "", to: TextIO | None = None, *, fit: bool = False, hang: int = 0) -> None:
-    """Print text, with control and bidirectional characters escaped. `fit`: as `fitted`."""
+    """Print text, with control and bidirectional characters escaped. `fit`: as `wrap_for_stream`."""
     from coder.ui.terminal.render.escapes import safe
 
     stream = to or sys.stdout
     text = safe(text)
-    print(fitted(text, stream, hang) if fit else text, file=stream, flush=True)
+    print(wrap_for_stream(text, stream, hang) if fit else text, file=stream, flush=True)
 
 
 def show_json(value: Any) -> None:
@@ -39,7 +39,7 @@ def show_json(value: Any) -> None:
     print(safe_json(data).decode("utf-8"), flush=True)
 
 
-def fitted(text: str, stream: TextIO, hang: int = 0) -> str:
+def wrap_for_stream(text: str, stream: TextIO, hang: int = 0) -> str:
     """The text, broken between words if `stream` is a terminal; `hang` indents the rows below the first."""
     if not stream.isatty():
         return text

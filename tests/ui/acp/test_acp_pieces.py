@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 from coder.base.diff import unified
 from coder.ui.acp.acp_tools import (
-    bounded,
-    diff_blocks,
+    diff_content,
+    editor_hunks,
     fenced,
-    hunks,
     image_block,
     locations,
     printed,
-    title_of,
+    tool_title,
+    truncate_value,
 )
 from coder.ui.acp.params import (
     Block,
@@ -40,7 +40,7 @@ _TEXTS = st.tuples(st.lists(st.text("ab -+@\\", max_size=5), max_size=4), st.boo
 
 @given(_TEXTS, _TEXTS)
 def test_blocks_hold_what_the_diff_was_made_of(old: str, new: str) -> None:
-    found = hunks(unified(old, new, "a/x.py", "b/x.py").text(10_000))
+    found = editor_hunks(unified(old, new, "a/x.py", "b/x.py").text(10_000))
     if old == new:
         assert found == []
     else:
@@ -51,7 +51,7 @@ def test_blocks_hold_what_the_diff_was_made_of(old: str, new: str) -> None:
 def test_every_hunk_is_a_block_with_its_first_changed_line() -> None:
     old = "".join(f"line {n}\n" for n in range(1, 41))
     new = old.replace("line 5\n", "line five\n").replace("line 30\n", "")
-    first, second = hunks(unified(old, new, "a/x", "b/x").text(1000))
+    first, second = editor_hunks(unified(old, new, "a/x", "b/x").text(1000))
     assert (first.line, second.line) == (5, 30)
     assert "line five\n" in first.new
     assert "line 30\n" in (second.old or "")
@@ -68,21 +68,21 @@ def test_every_hunk_is_a_block_with_its_first_changed_line() -> None:
     ],
 )
 def test_what_has_no_lines_is_shown_as_it_is(diff: str) -> None:
-    (block,) = diff_blocks(diff, ROOT)
+    (block,) = diff_content(diff, ROOT)
     assert block["content"]["text"] == f"```diff\n{diff}\n```"
 
 
 def test_a_diff_that_was_cut_is_whole_as_far_as_it_goes() -> None:
     new = "".join(f"line {n}\n" for n in range(100))
-    (one,) = hunks(unified("", new, "/dev/null", "b/x").text(10))
+    (one,) = editor_hunks(unified("", new, "/dev/null", "b/x").text(10))
     assert one.old is None
     assert one.new == "".join(f"line {n}\n" for n in range(7))
 
 
 def test_a_long_diff_is_bounded_but_for_a_person_who_decides() -> None:
     diff = unified("", "x" * 90 + "\n" * 40_000, "/dev/null", "b/x").text(100_000)
-    assert len(str(diff_blocks(diff, ROOT))) < 40_000
-    (block,) = diff_blocks(diff, ROOT, limit=None)
+    assert len(str(diff_content(diff, ROOT))) < 40_000
+    (block,) = diff_content(diff, ROOT, limit=None)
     assert block["newText"].count("\n") == 40_000
 
 
@@ -171,9 +171,9 @@ def test_the_places_of_a_patch_are_the_files_it_names() -> None:
 
 
 def test_titles_and_outputs_are_fit_for_markdown() -> None:
-    assert title_of("bash", "echo `date`") == "`` echo `date` ``"
-    assert title_of("read", "a.py") == "read a.py"
-    assert title_of("explore › grep", "x") == "explore › grep x"
+    assert tool_title("bash", "echo `date`") == "`` echo `date` ``"
+    assert tool_title("read", "a.py") == "read a.py"
+    assert tool_title("explore › grep", "x") == "explore › grep x"
     assert fenced("a\n```\nb") == "````\na\n```\nb\n````"
     assert printed("\x1b[1mbold\x1b[0m \x1b]0;title\x07x\r\n10%\r50%\r100%\n") == "bold x\n100%\n"
 
@@ -187,11 +187,11 @@ def test_only_images_are_shown_as_such() -> None:
 
 
 def test_a_title_controls_no_terminal() -> None:
-    assert "\x1b" not in title_of("\x1b]0;x\x07read", "a\x1b[31m")
+    assert "\x1b" not in tool_title("\x1b]0;x\x07read", "a\x1b[31m")
 
 
 def test_raw_values_are_bounded() -> None:
-    value = bounded(
+    value = truncate_value(
         {"content": "x" * 10_000, "many": list(range(1000)), "deep": {"a": {"b": {"c": {"d": 1}}}}}
     )
     assert len(str(value)) < 4_000

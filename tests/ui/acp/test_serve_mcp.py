@@ -14,7 +14,7 @@ import pytest
 from coder.extend.mcp.client import StdioEndpoint, connect
 from coder.protocol.events import SessionStarted
 from coder.texts import CoderError
-from coder.ui.mcp_server import McpChoices, McpServer, _Call, _Progress
+from coder.ui.mcp_server import McpChoices, McpTaskServer, _Call, _Progress
 from coder.ui.stdio import EditorOutbox
 from kit import ScriptedServer
 from kit.calls import bash
@@ -153,7 +153,7 @@ def test_a_folder_that_is_exchanged_while_its_task_waits_is_refused(project: Pro
 
     async def scenario() -> dict[str, Any]:
         chosen = McpChoices(root=project.cwd, environ=project.environ("http://127.0.0.1:9/"))
-        server = McpServer(chosen, EditorOutbox(1, lambda error: None))
+        server = McpTaskServer(chosen, EditorOutbox(1, lambda error: None))
         for _ in range(4):
             await server._places.acquire()  # four tasks run
         arguments = {"task": "read it all", "folder": "sub"}

@@ -97,4 +97,4 @@ def test_keys_put_the_bell_off(monkeypatch: pytest.MonkeyPatch) -> None:
     ids=["osc-9", "osc-777", "vte", "tmux"],
 )
 def test_the_notification_that_this_terminal_knows(environ: dict[str, str], sequence: str) -> None:
-    assert notify.notification("coder; x", "a\x1bb", environ) == sequence
+    assert notify.notification_sequence("coder; x", "a\x1bb", environ) == sequence

@@ -64,7 +64,8 @@ def test_every_word_once_and_in_order_whatever_the_width_does(
 @settings(max_examples=40, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(MARKDOWN, st.integers(5, 40), WIDTHS)
 def test_nothing_is_lost_or_doubled_in_any_markdown(text: str, step: int, widths: list[int]) -> None:
-    shown = "".join(map(plain, streamed(text, step, widths)))
+    rows = map(plain, streamed(text, step, widths))
+    shown = "".join("".join(rows).split())  # a long word may be broken between two rows
     assert shown.count("word") == text.count("word")
     assert shown.count("中") == text.count("中")
 

@@ -26,11 +26,11 @@ from coder.ui.acp.params import (
     NewSession,
     OldSession,
     OneSession,
-    Prompt,
+    PromptRequest,
     SetMode,
     SetOption,
 )
-from coder.ui.stdio import AUTH_REQUIRED, FLUSHING, NOT_FOUND, Editor, EditorOutbox, serve_on_stdio
+from coder.ui.stdio import AUTH_REQUIRED, FLUSHING, NOT_FOUND, EditorOutbox, EditorPeer, serve_on_stdio
 
 if TYPE_CHECKING:
     from coder.config.schema import OperatingMode
@@ -77,7 +77,7 @@ class AcpServer:
         self._prompts: dict[Id, EditorSession] = {}  # running ones, by request
         self._opening = asyncio.Lock()
         self._outbox = outbox
-        self.peer = Editor(outbox, self._methods())
+        self.peer = EditorPeer(outbox, self._methods())
 
     def _methods(self) -> dict[str, Method]:
         return {
@@ -88,7 +88,7 @@ class AcpServer:
             "session/resume": Method(OldSession, self.resume_session),
             "session/list": Method(ListSessions, self.list_sessions),
             "session/close": Method(OneSession, self.close_session),
-            "session/prompt": Method(Prompt, self.prompt),
+            "session/prompt": Method(PromptRequest, self.prompt),
             "session/cancel": Method(OneSession, self.cancel),
             "session/set_mode": Method(SetMode, self.set_mode),
             "session/set_config_option": Method(SetOption, self.set_option),
@@ -301,7 +301,7 @@ class AcpServer:
 
     # in a session
 
-    async def prompt(self, params: Prompt) -> dict[str, Any]:
+    async def prompt(self, params: PromptRequest) -> dict[str, Any]:
         session, number = self._session(params.session_id), request_id.get()
         self._prompts[number] = session
         try:

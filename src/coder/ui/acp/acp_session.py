@@ -36,7 +36,7 @@ from coder.tools.text.hunks import REVIEW, Hunk, Review
 from coder.ui.acp.acp_tools import Update, own_name
 from coder.ui.acp.params import Block, FormAnswer, FormFields, PermissionAnswer, UnsupportedBlock, message_of
 from coder.ui.acp.updates import Updates
-from coder.ui.stdio import Editor, log
+from coder.ui.stdio import EditorPeer, log
 
 _MOST_MODELS = 500
 _STOP_REASONS = {"max_steps": "max_turn_requests", "prompt_limit": "max_tokens", "cancelled": "cancelled"}
@@ -108,7 +108,7 @@ def _usage(usage: Usage) -> dict[str, int]:
 class EditorSession:
     """Forwards the engine's events to the client, from `begin` on."""
 
-    def __init__(self, peer: Editor, engine: Engine, provider: Provider, texts: Catalog) -> None:
+    def __init__(self, peer: EditorPeer, engine: Engine, provider: Provider, texts: Catalog) -> None:
         self._peer = peer
         self.engine = engine
         self._provider = provider
@@ -361,7 +361,7 @@ _LONGEST_REASON = 2_000
 
 
 async def ask_permission(
-    peer: Editor, session_id: str, event: ApprovalRequested, call: Update, texts: Catalog
+    peer: EditorPeer, session_id: str, event: ApprovalRequested, call: Update, texts: Catalog
 ) -> ApprovalReply | None:
     """The person's answer; None to cancel the turn. Raises what the peer raises."""
     review = Review(str(event.subject)) if peer.has_forms and _by_hunk(event) else None
@@ -399,7 +399,7 @@ def _options(event: ApprovalRequested, texts: Catalog, *, by_hunk: bool) -> list
 
 
 async def _chosen(
-    peer: Editor, session_id: str, event: ApprovalRequested, call_id: str, review: Review, texts: Catalog
+    peer: EditorPeer, session_id: str, event: ApprovalRequested, call_id: str, review: Review, texts: Catalog
 ) -> ApprovalReply | None:
     """The answer of the form. Declining it refuses the whole change."""
     named = [{"const": str(n), "title": _title(hunk)} for n, hunk in enumerate(review.hunks, 1)]

@@ -21,7 +21,7 @@ _HUNK = r"@@ -\d+(?:,(\d+))? \+(\d+)(?:,(\d+))? @@"
 NO_NEWLINE = "\\ No newline at end of file"
 
 
-class Hunk(msgspec.Struct):
+class EditorHunk(msgspec.Struct):
     """`old` is None for a new file; `line` is the first changed line, from 1."""
 
     path: str
@@ -31,10 +31,10 @@ class Hunk(msgspec.Struct):
     deleted: bool = False
 
 
-def hunks(diff: str) -> list[Hunk]:
+def editor_hunks(diff: str) -> list[EditorHunk]:
     """The hunks of all files; none if the text is truncated or not a diff."""
     lines = diff.split("\n")
-    found: list[Hunk] = []
+    found: list[EditorHunk] = []
     before = after = ""
     at = 0
     while at < len(lines):
@@ -49,7 +49,7 @@ def hunks(diff: str) -> list[Hunk]:
     return found
 
 
-def _hunk(lines: list[str], at: int, head: re.Match[str], before: str, after: str) -> tuple[Hunk, int]:
+def _hunk(lines: list[str], at: int, head: re.Match[str], before: str, after: str) -> tuple[EditorHunk, int]:
     left = [int(head[1] or 1), int(head[3] or 1)]  # remaining lines of the old and the new text
     old, new = list[str](), list[str]()
     first = -1  # number of lines before the first change
@@ -66,7 +66,7 @@ def _hunk(lines: list[str], at: int, head: re.Match[str], before: str, after: st
     is_new, deleted = before == "/dev/null", after == "/dev/null"
     name = (before if deleted else after).removeprefix("a/" if deleted else "b/")
     line = max(1, int(head[2]) + max(0, first))
-    return Hunk(name, None if is_new else "".join(old), "".join(new), line, deleted), at
+    return EditorHunk(name, None if is_new else "".join(old), "".join(new), line, deleted), at
 
 
 def _add(sign: str, text: str, old: list[str], new: list[str], left: list[int]) -> None:
@@ -102,7 +102,7 @@ _CONTROLS = (
 )
 
 
-def kind_of(tool: str) -> str:
+def tool_kind(tool: str) -> str:
     if tool in _SHELL:
         return "execute"
     known = built_in(own_name(tool))
@@ -115,10 +115,10 @@ def own_name(tool: str) -> str:
     return tool.rpartition(" › ")[2]
 
 
-def title_of(tool: str, argument: str) -> str:
+def tool_title(tool: str, argument: str) -> str:
     """The tool and its key argument; for a command, the command itself."""
     line = one_line(argument, _MAX_TITLE)
-    if kind_of(tool) == "execute" and line:
+    if tool_kind(tool) == "execute" and line:
         fence = "`" * (_longest_run(line) + 1)
         edge = " " if "`" in line else ""
         before = "" if tool == "!" or built_in(tool).kind == "runs" else f"{tool}: "
@@ -166,11 +166,11 @@ def tail_block(text: str) -> Update:
     return text_block(fenced(printed(text).strip("\n")[-LIVE_TEXT:]))
 
 
-def diff_blocks(diff: str, root: Path, limit: int | None = MAX_TEXT) -> list[Update]:
+def diff_content(diff: str, root: Path, limit: int | None = MAX_TEXT) -> list[Update]:
     """The blocks of a diff; as text from the first that exceeds the limit, or if it has no hunks (a binary
     file, a move)."""
     found, room = list[Update](), limit
-    for hunk in hunks(diff):
+    for hunk in editor_hunks(diff):
         size = len(hunk.new) + len(hunk.old or "")
         if room is not None and size > room:
             return [*found, text_block(fenced(head_and_tail(diff, MAX_TEXT), "diff"))]
@@ -185,7 +185,7 @@ def diff_blocks(diff: str, root: Path, limit: int | None = MAX_TEXT) -> list[Upd
 def content_of(detail: str, kind: str, summary: str, root: Path) -> list[Update]:
     """A call's diff or output, else its summary."""
     if kind == "diff" and detail:
-        return diff_blocks(detail, root)
+        return diff_content(detail, root)
     if detail:
         return [output_block(detail) if kind == "output" else text_block(head_and_tail(detail, MAX_TEXT))]
     return [text_block(summary)] if summary else []
@@ -209,7 +209,7 @@ def locations(tool: str, args: Any, root: Path) -> list[Update]:
 def changed_places(diff: str, root: Path) -> list[Update]:
     """The first changed line of every file."""
     first: dict[str, int] = {}
-    for hunk in hunks(diff):
+    for hunk in editor_hunks(diff):
         first.setdefault(hunk.path, hunk.line)
     return [{"path": str(root / path), "line": line} for path, line in first.items()]
 
@@ -223,15 +223,15 @@ def kind_after(entry: Observation) -> str | None:
 # raw values
 
 
-def bounded(value: Any, depth: int = 4) -> Any:
+def truncate_value(value: Any, depth: int = 4) -> Any:
     """Truncate long strings, lists and deep nesting."""
     if isinstance(value, str):
         return value if len(value) <= _MAX_RAW else f"{value[:_MAX_RAW]}… [{len(value) - _MAX_RAW} more]"
     if isinstance(value, Mapping):
         items = list(value.items())[:_MAX_ITEMS]
-        return {str(k)[:_MAX_TITLE]: bounded(v, depth - 1) for k, v in items} if depth else "…"
+        return {str(k)[:_MAX_TITLE]: truncate_value(v, depth - 1) for k, v in items} if depth else "…"
     if isinstance(value, list | tuple):
-        return [bounded(v, depth - 1) for v in value[:_MAX_ITEMS]] if depth else "…"
+        return [truncate_value(v, depth - 1) for v in value[:_MAX_ITEMS]] if depth else "…"
     return value
 
 

@@ -121,12 +121,12 @@ class ResourceBlock(_Block, frozen=True, tag="resource"):
 Block = TextBlock | ImageBlock | AudioBlock | LinkBlock | ResourceBlock
 
 
-class Prompt(_Params, frozen=True):
+class PromptRequest(_Params, frozen=True):
     session_id: str
     prompt: list[Block]
 
 
-class Outcome(_Params, frozen=True):
+class PermissionOutcome(_Params, frozen=True):
     """The outcome of a permission request; `option_id` if an option was selected."""
 
     outcome: str
@@ -134,7 +134,7 @@ class Outcome(_Params, frozen=True):
 
 
 class PermissionAnswer(_Params, frozen=True):
-    outcome: Outcome
+    outcome: PermissionOutcome
 
 
 class FormFields(_Params, frozen=True):
@@ -281,7 +281,7 @@ def _attached(resource: ResourceContents, shown: str, room: int) -> str:
 
 
 def _reference(uri: str, name: str, root: Path) -> str:
-    path = path_of(uri)
+    path = path_from_uri(uri)
     if path is None:
         return f"{name} ({uri})" if name and name != uri else uri
     inside = _inside(path, root)
@@ -291,7 +291,7 @@ def _reference(uri: str, name: str, root: Path) -> str:
 
 
 def _shown(uri: str, root: Path) -> str:
-    path = path_of(uri)
+    path = path_from_uri(uri)
     if path is None:
         return uri
     return (_inside(path, root) or path) + _lines_of(uri)
@@ -305,7 +305,7 @@ def _lines_of(uri: str) -> str:
     return f" (lines {found[1]}-{found[2]})" if found[2] else f" (line {found[1]})"
 
 
-def path_of(uri: str) -> str | None:
+def path_from_uri(uri: str) -> str | None:
     """The absolute path of a `file:` URL or plain path; else None."""
     if uri.startswith("/"):
         return uri

@@ -41,23 +41,23 @@ from coder.ui.acp.acp_tools import (
     MAX_TEXT,
     SILENT,
     Update,
-    bounded,
     changed_places,
     content_of,
-    diff_blocks,
+    diff_content,
     fenced,
     image_block,
     kind_after,
-    kind_of,
     locations,
     output_block,
     own_name,
     raw_output,
     tail_block,
     text_block,
-    title_of,
+    tool_kind,
+    tool_title,
+    truncate_value,
 )
-from coder.ui.stdio import Editor, encoded
+from coder.ui.stdio import EditorPeer, encoded
 
 _STATUS = {"success": "completed", "error": "failed", "cancelled": "failed", "executing": "in_progress"}
 _PRIORITIES = ("high", "medium", "low")
@@ -75,7 +75,7 @@ class _Call(msgspec.Struct):
 class Updates:
     """Sends one session's updates. Does not handle prompts and their responses."""
 
-    def __init__(self, peer: Editor, session_id: str, root: Path, texts: Catalog) -> None:
+    def __init__(self, peer: EditorPeer, session_id: str, root: Path, texts: Catalog) -> None:
         self._peer = peer
         self.id = session_id
         self.root = root
@@ -267,13 +267,13 @@ class Updates:
         update: Update = {
             "sessionUpdate": "tool_call",
             "toolCallId": call.update_id,
-            "title": title_of(call.tool, argument),
-            "kind": kind_of(call.tool),
+            "title": tool_title(call.tool, argument),
+            "kind": tool_kind(call.tool),
             "status": "pending",
             "locations": locations(call.tool, call.args, self.root),
         }
         if call.args is not None:
-            update["rawInput"] = bounded(call.args)
+            update["rawInput"] = truncate_value(call.args)
         self.send(update)
 
     def _ended(self, call: _Call, event: ToolCallChanged) -> None:
@@ -366,7 +366,7 @@ class Updates:
         shown: Update = {"toolCallId": call.update_id, "status": "pending", "content": content}
         if event.call_id:
             argument = visible(subject).text if event.subject_kind == "command" else _path_of(call.args)
-            shown |= {"title": title_of(event.tool, argument), "kind": kind_of(event.tool)}
+            shown |= {"title": tool_title(event.tool, argument), "kind": tool_kind(event.tool)}
         else:
             shown |= {"title": question, "kind": "other"}
         if event.subject_kind == "command":  # the real one: the record's has redacted secrets
@@ -378,7 +378,7 @@ class Updates:
     def _subject(self, event: ApprovalRequested, subject: str) -> list[Update]:
         if event.subject_kind == "diff":
             told = [text_block(visible(self.texts.of(one)).text) for one in event.operations]
-            return [*told, *diff_blocks(subject, self.root, limit=None)]
+            return [*told, *diff_content(subject, self.root, limit=None)]
         if event.subject_kind == "command":
             return [text_block(fenced(visible(subject).text, "sh"))]
         return [text_block(visible(subject).text)] if event.call_id else []
@@ -459,7 +459,7 @@ class RecordReplay:
             {
                 "sessionUpdate": "tool_call",
                 "toolCallId": f"verify.{event.turn}.{event.step}.{entry.attempt}",
-                "title": title_of("verify", entry.command),
+                "title": tool_title("verify", entry.command),
                 "kind": "execute",
                 "status": "failed" if entry.exit_code else "completed",
                 "content": [output_block(event.content)] if event.content else [],

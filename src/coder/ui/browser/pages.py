@@ -27,7 +27,7 @@ from coder.ui.browser.records import (
     image_ids,
     image_of,
     read_event,
-    read_page,
+    read_event_page,
 )
 
 _LISTED = 200
@@ -149,10 +149,10 @@ class PageApi:
     # one session
 
     def _events(self, path: Path, start: int, count: int) -> dict[str, Any]:
-        page = read_page(path, start, max(1, min(count, PAGE_EVENTS)))
+        page = read_event_page(path, start, max(1, min(count, PAGE_EVENTS)))
         render = EventHtml(self._texts, images=self._images(path, page.events), root=directory_of(path))
         if start > 0:
-            earlier = read_page(path, max(0, start - _LOOKED_BACK), _LOOKED_BACK, _LOOKED_BACK)
+            earlier = read_event_page(path, max(0, start - _LOOKED_BACK), _LOOKED_BACK, _LOOKED_BACK)
             for at, event in earlier.events:
                 if at < start:
                     render.before(event)

@@ -78,7 +78,7 @@ def opened_record(path: Path) -> BinaryIO:
     return stream_of(Path(real_path(path.parent)) / path.name)
 
 
-def read_page(path: Path, start: int, events: int = PAGE_EVENTS, size: int = PAGE_BYTES) -> EventPage:
+def read_event_page(path: Path, start: int, events: int = PAGE_EVENTS, size: int = PAGE_BYTES) -> EventPage:
     """From an offset named by an earlier page or the outline; within a line, from the next one."""
     found: list[tuple[int, HistoryEvent]] = []
     with opened_record(path) as file:
@@ -99,7 +99,7 @@ def read_all(path: Path) -> Iterator[tuple[int, HistoryEvent]]:
 
 
 def read_event(path: Path, start: int) -> HistoryEvent | None:
-    page = read_page(path, start, 1)
+    page = read_event_page(path, start, 1)
     return page.events[0][1] if page.events else None
 
 

@@ -24,7 +24,7 @@ from coder.ui.terminal.render.escapes import flat, redirect_to_devnull
 from coder.ui.terminal.render.event_lines import brief_reply, message_lines, session_lines
 from coder.ui.terminal.render.plain import PlainRenderer
 from coder.ui.terminal.render.width import plain
-from coder.ui.terminal.screen_state import PromptState, apply_event, context_line, display_path, prompt_text
+from coder.ui.terminal.screen_state import PromptState, apply_event, context_line, display_path, prompt_line
 
 
 class LineRepl:
@@ -129,7 +129,7 @@ class LineRepl:
     async def _read_input(self) -> str | None:
         self.renderer.line("\n" + plain(context_line(self.state, self.renderer.texts)))
         lines: list[str] = []
-        prompt = prompt_text(self.state, display_path(self.options.cwd))
+        prompt = prompt_line(self.state, display_path(self.options.cwd))
         while True:
             line = await self._read_line(prompt)
             if line is None:

@@ -15,7 +15,7 @@ from coder.engine.setup import Options, Settings
 from coder.policy.visible import visible
 from coder.protocol.events import ApprovalRequested
 from coder.tools.text.hunks import Hunk
-from coder.ui.terminal.ask.question_rows import hunk_lines
+from coder.ui.terminal.ask.question_rows import hunk_rows
 from coder.ui.terminal.input.actions import edit_outside, toggle_vim
 from coder.ui.terminal.render.escapes import safe
 from coder.ui.terminal.render.event_lines import diff_rows, message_lines
@@ -124,7 +124,7 @@ class Screen:
         self.notifier.alert(self._texts.say("terminal.call_approval"))
 
     def show_hunk(self, hunk: Hunk, number: int, count: int) -> None:
-        self.transcript.echo(hunk_lines(hunk, number, count, self._texts, self.columns))
+        self.transcript.echo(hunk_rows(hunk, number, count, self._texts, self.columns))
         self.draw_now()  # no key may answer an invisible question
 
     def say_answer(self, line: Line) -> None:

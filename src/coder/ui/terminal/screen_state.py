@@ -239,7 +239,7 @@ def context_line(state: PromptState, texts: Catalog) -> Line:
     return [("dim", line)]
 
 
-def prompt_text(state: PromptState, cwd: str) -> str:
+def prompt_line(state: PromptState, cwd: str) -> str:
     return f"[{state.mode}] {cwd}> "
 
 

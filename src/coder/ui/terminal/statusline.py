@@ -162,14 +162,14 @@ class Notifier:
         if self._ui.bell:
             self._send(_BELL)
         if self._ui.notify:
-            self._send(notification(self._name, text, self._environ))
+            self._send(notification_sequence(self._name, text, self._environ))
 
 
 def _title(text: str) -> str:
     return f"\x1b]2;{flat(text)[:_TITLE_CHARS]}\a"
 
 
-def notification(name: str, text: str, environ: Mapping[str, str]) -> str:
+def notification_sequence(name: str, text: str, environ: Mapping[str, str]) -> str:
     """A desktop notification, wrapped for tmux passthrough; terminals without support ignore it."""
     name, text = (flat(part).replace(";", ",") for part in (name, text))
     if environ.get("VTE_VERSION") or environ.get("TERM", "").startswith(_KNOW_777):

@@ -52,7 +52,7 @@ def pager_command(
     return [program, *chosen[1:], *(usual if chosen == ["less"] else [])]
 
 
-def page(command: list[str], text: str, environ: Mapping[str, str]) -> None:
+def run_pager(command: list[str], text: str, environ: Mapping[str, str]) -> None:
     """Block until the pager exits. Leaving it early (EPIPE) is not an error."""
     try:
         data = text.encode("utf-8", errors="replace")
@@ -222,7 +222,7 @@ class TranscriptPager:
         environment, paint = self._view.environment, self._theme.line
 
         def show() -> None:
-            page(command, "".join(f"{paint(line)}\n" for line in lines()), environment)
+            run_pager(command, "".join(f"{paint(line)}\n" for line in lines()), environment)
 
         app.copy().run(run_in_terminal, show, in_executor=True)
         return True

@@ -27,7 +27,7 @@ from coder.ui.terminal.ask.question import (
     QuestionQueue,
     answer_echo,
     approval_question,
-    reply_to,
+    approval_reply,
 )
 from coder.ui.terminal.ask.question_rows import is_about_turn
 from coder.ui.terminal.input.editing import approval_answer
@@ -190,7 +190,7 @@ class ApprovalPrompt:
     # rows
 
     @property
-    def _offered(self) -> list[Choice]:
+    def _offered(self) -> list[KeyChoice]:
         if self._review is not None:
             return self._review.choices
         event = self._state.approval
@@ -284,7 +284,7 @@ class ApprovalPrompt:
             self._tail.expect(letter)
         elif letter == "e":
             self._submit(SetOperatingMode("auto-edit"))
-            self._reply(reply_to(event, ParsedAnswer("yes")), self._texts.say("terminal.answer_edits"))
+            self._reply(approval_reply(event, ParsedAnswer("yes")), self._texts.say("terminal.answer_edits"))
         elif letter == "d":
             self._screen.page_diff(str(event.subject))
         elif letter == "h":
@@ -334,7 +334,7 @@ class ApprovalPrompt:
         self._review.leave(reason)
 
     def _decide(self, event: ApprovalRequested, parsed: ParsedAnswer) -> None:
-        self._reply(reply_to(event, parsed), answer_echo(event, parsed, self._texts))
+        self._reply(approval_reply(event, parsed), answer_echo(event, parsed, self._texts))
 
     def _reply(self, reply: ApprovalReply, echo: str) -> None:
         self._answered = time.monotonic()
@@ -352,33 +352,37 @@ def _letter(key: str) -> str:
 _BETWEEN = " · "
 
 
-class Choice(msgspec.Struct, frozen=True):
+class KeyChoice(msgspec.Struct, frozen=True):
     key: str
     about: str
 
 
-def choices(event: ApprovalRequested, mode: str, texts: Catalog) -> list[Choice]:
+def choices(event: ApprovalRequested, mode: str, texts: Catalog) -> list[KeyChoice]:
     """The offered choices, likeliest first. `mode`: the operating mode."""
     say = texts.say
     if is_about_turn(event):  # no reason is passed on, and the subject explains `always`
-        always = [Choice("a", say("approval.key_always_turn"))] if event.can_always else []
-        return [Choice("y", say("approval.key_yes")), Choice("n", say("approval.key_no_plain")), *always]
-    found = [Choice("y", say("approval.key_yes"))]
+        always = [KeyChoice("a", say("approval.key_always_turn"))] if event.can_always else []
+        return [
+            KeyChoice("y", say("approval.key_yes")),
+            KeyChoice("n", say("approval.key_no_plain")),
+            *always,
+        ]
+    found = [KeyChoice("y", say("approval.key_yes"))]
     if event.can_always:
         names = ", ".join(f"`{visible(name).text}`" for name in event.always_names)
-        found.append(Choice("a", say("approval.key_always", names=names)))
+        found.append(KeyChoice("a", say("approval.key_always", names=names)))
     diff = event.subject_kind == "diff"
     edits = diff and built_in(event.tool).edits_files()
     if edits and mode == "default":  # else auto-edit would change nothing, or loosen plan
-        found.append(Choice("e", say("approval.key_edits")))
+        found.append(KeyChoice("e", say("approval.key_edits")))
     if edits and hunks_of(str(event.subject)):
-        found.append(Choice("h", say("approval.key_hunks")))
+        found.append(KeyChoice("h", say("approval.key_hunks")))
     if diff:
-        found.append(Choice("d", say("approval.key_diff")))
-    return [*found, Choice("n", say("approval.key_no"))]
+        found.append(KeyChoice("d", say("approval.key_diff")))
+    return [*found, KeyChoice("n", say("approval.key_no"))]
 
 
-def choice_rows(offered: list[Choice], columns: int) -> list[Line]:
+def choice_rows(offered: list[KeyChoice], columns: int) -> list[Line]:
     """The choices in as few rows as possible, broken between choices if that takes no more rows."""
     rows: list[Line] = []
     line: Line = []
@@ -438,7 +442,7 @@ class HunkReview:
         self._next()
 
     @property
-    def choices(self) -> list[Choice]:
+    def choices(self) -> list[KeyChoice]:
         keys = {"y": "take", "n": "leave", "a": "take_rest", "e": "edit", "b": "back"}
         if self._applied:
             keys = {"y": "keep", "n": "take_back", "d": "rest"}
@@ -446,7 +450,7 @@ class HunkReview:
             del keys["a"]
         if self._review.can_split:
             keys["s"] = "split"
-        return [Choice(key, self._texts.say(f"approval.hunk_{name}")) for key, name in keys.items()]
+        return [KeyChoice(key, self._texts.say(f"approval.hunk_{name}")) for key, name in keys.items()]
 
     @property
     def prompt(self) -> str:

@@ -85,7 +85,7 @@ def answer_echo(event: ApprovalRequested, parsed: ParsedAnswer, texts: Catalog) 
     return said
 
 
-def reply_to(event: ApprovalRequested, parsed: ParsedAnswer) -> ApprovalReply:
+def approval_reply(event: ApprovalRequested, parsed: ParsedAnswer) -> ApprovalReply:
     return ApprovalReply(event.approval_id, parsed.answer, parsed.reason)
 
 
@@ -97,7 +97,7 @@ async def ask_approval(
     while (line := await read(question.choices)) is not None:
         parsed = question.parse(line)
         if parsed is not None:
-            return reply_to(event, parsed)
+            return approval_reply(event, parsed)
         say(question.objection)
     return Cancel()
 

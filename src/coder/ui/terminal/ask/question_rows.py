@@ -64,7 +64,7 @@ def _reason(reason: AnyText, texts: Catalog) -> Span:
     return "dim" if ordinary else "", text
 
 
-def hunk_lines(hunk: Hunk, number: int, count: int, texts: Catalog, width: int) -> list[Line]:
+def hunk_rows(hunk: Hunk, number: int, count: int, texts: Catalog, width: int) -> list[Line]:
     """One hunk of a review, shown like a whole diff."""
     title = texts.say("approval.hunk", n=number, all=count, path=visible(hunk.path).text)
     names = visible("\n".join(hunk.names)).text  # for the language

@@ -156,7 +156,7 @@ def field_help(field: FormField, texts: Catalog) -> str:
     return " · ".join(parts)
 
 
-FormAnswer = Literal["stay", "apply", "cancel"]
+FormResult = Literal["stay", "apply", "cancel"]
 
 _FORWARD, _BACK = ("tab", "down", "c-n"), ("s-tab", "up", "c-p")
 
@@ -185,7 +185,7 @@ class ModeForm:
     def values(self) -> dict[str, str]:
         return {field.variable.name: field.text for field in self.fields}
 
-    def key(self, name: str, data: str) -> FormAnswer:
+    def key(self, name: str, data: str) -> FormResult:
         if name == "escape":
             return "cancel"
         if name == "enter":
@@ -197,7 +197,7 @@ class ModeForm:
             self.refusal = ""
         return "stay"
 
-    def _enter(self) -> FormAnswer:
+    def _enter(self) -> FormResult:
         """Apply, or focus the first invalid field."""
         invalid = [at for at, field in enumerate(self.fields) if field.problem() is not None]
         if not invalid:

@@ -385,7 +385,7 @@ def _wrap_labels(head: Line, labels: Sequence[Line], names: int, width: int) -> 
 def _label(state: ModeVariableState, focus: BarFocus | None, on: bool, width: int) -> Line:
     editing = focus.editing if focus is not None else None
     if editing is not None and editing.choices:
-        return [("strong", f"[{state.name}={one_line(editing.shown or '?')}]")]
+        return [("strong", f"[{state.name}={short_value(editing.shown or '?')}]")]
     if editing is not None:
         from coder.ui.terminal.modes.form import caret_line  # already imported: a field exists
 
@@ -395,12 +395,12 @@ def _label(state: ModeVariableState, focus: BarFocus | None, on: bool, width: in
         return [("strong", f"[{state.name}="), *caret_line(editing.caret, room), ("strong", "]")]
     lacking = state.required and not state.value
     style = "bad" if lacking or not state.is_valid else "dim" if state.value is None or not on else ""
-    value = "!" if lacking else "?" if state.value is None else one_line(state.value)
+    value = "!" if lacking else "?" if state.value is None else short_value(state.value)
     text = f"[{state.name}={value}]"
     return [(f"{style} chosen" if focus is not None else style, text)]
 
 
-def one_line(value: str) -> str:
+def short_value(value: str) -> str:
     shown = clip([("", flat(value))], VALUE_COLUMNS)
     return "".join(text for _, text in shown)
 

@@ -15,7 +15,7 @@ import msgspec
 from coder.policy.visible import MARK
 from coder.ui.terminal.render.event_lines import change_size
 from coder.ui.terminal.render.highlight import code_lines, state_before
-from coder.ui.terminal.render.theme import filled
+from coder.ui.terminal.render.theme import tinted_row
 from coder.ui.terminal.render.width import TAB, Line, Span, cut_spans, line_width
 
 MINUS = "−"
@@ -107,7 +107,7 @@ def _rows(row: _Row, numbers: int, width: int, lead: tuple[Line, Line]) -> list[
     spans = [(f"{style} {role}" if role not in style else style, text) for style, text in row.spans]
     spans = [(style.replace("comment", "tinted_comment") if role else style, text) for style, text in spans]
     rows = _cut([*gutter, *spans], width, lead, [(f"dim {role}", " " * (numbers + 3))])
-    return [filled(line, role, width) for line in rows] if role else rows
+    return [tinted_row(line, role, width) for line in rows] if role else rows
 
 
 def _cut(line: Line, width: int, lead: tuple[Line, Line], margin: Line) -> list[Line]:

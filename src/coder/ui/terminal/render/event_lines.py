@@ -28,7 +28,7 @@ from coder.protocol.modes import InstantModeExecuted
 from coder.texts import Catalog, Text
 from coder.tools.registry import built_in
 from coder.ui.terminal.render.escapes import coloured_lines, flat, has_colours, safe, safe_output
-from coder.ui.terminal.render.theme import filled
+from coder.ui.terminal.render.theme import tinted_row
 from coder.ui.terminal.render.width import Line, Span, clip, clip_left, line_width, plain, text_width, wrap
 from coder.ui.terminal.screen_state import display_path
 
@@ -406,7 +406,7 @@ def message_lines(text: str, width: int) -> list[Line]:
     for line in safe(text).split("\n"):
         first: Line = [("said", "  ")] if rows else [("prompt said", "› ")]
         rows += wrap([("said", line)], width, first=first, rest=[("said", "  ")])
-    return [filled(row, "said", width) for row in rows]
+    return [tinted_row(row, "said", width) for row in rows]
 
 
 def _turn_lines(turn: PastTurn, limit: int, texts: Catalog, width: int) -> list[Line]:

@@ -17,7 +17,7 @@ from coder.ui.terminal.render.status_row import busy_line
 from coder.ui.terminal.render.theme import Theme
 from coder.ui.terminal.render.transcript import Transcript
 from coder.ui.terminal.render.width import Line, clip, clip_left, text_width, wrap
-from coder.ui.terminal.screen_state import PromptState, context_line, display_path, prompt_text
+from coder.ui.terminal.screen_state import PromptState, context_line, display_path, prompt_line
 
 LIVE_ROWS = 12
 QUEUE_ROWS = 3
@@ -186,7 +186,7 @@ class LiveRows:
             return self.theme.paint("ask", self.question.prompt(columns, rows))
         if searching := self.picker.prompt():
             return self.theme.paint("prompt", searching)
-        text = prompt_text(self.state, shortened_path(self.cwd, self.state.mode, columns))
+        text = prompt_line(self.state, shortened_path(self.cwd, self.state.mode, columns))
         mode, end, rest = text.partition("]")
         style = "prompt note" if self.state.mode == "yolo" else "prompt"  # which asks about nothing
         return self.theme.line([(style, mode + end), ("prompt", rest)])

@@ -12,7 +12,7 @@ import msgspec
 
 from coder.ui.terminal.render.highlight import CodeState, code_lines
 from coder.ui.terminal.render.markdown_blocks import Block
-from coder.ui.terminal.render.width import Line, Span, line_width, plain, text_width, words_of, wrap
+from coder.ui.terminal.render.width import Line, Span, line_width, plain, text_width, unbreakable_units, wrap
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -50,7 +50,7 @@ def shape_of(cells: list[list[Line]], ruler: list[str], width: int) -> TableShap
     if len(head) != len(ruler):
         return None
     aligned = [("^" if mark[0] == ":" else ">") if mark[-1:] == ":" else "<" for mark in ruler]
-    columns = fitted([head, *(_even(row, len(head)) for row in rows)], width)
+    columns = column_widths([head, *(_even(row, len(head)) for row in rows)], width)
     stacked = TableShape((), tuple(aligned), tuple(map(tuple, head)), width)
     if sum(columns) + len(_GAP) * (len(columns) - 1) > width:
         return stacked
@@ -59,7 +59,7 @@ def shape_of(cells: list[list[Line]], ruler: list[str], width: int) -> TableShap
     return stacked if max(heights, default=0) > _TALLEST else table
 
 
-def fitted(cells: list[list[Line]], width: int) -> list[int]:
+def column_widths(cells: list[list[Line]], width: int) -> list[int]:
     """The width of each column: its widest cell, then the widest are narrowed until all fit, without breaking
     words."""
     count = max((len(row) for row in cells), default=0)
@@ -79,7 +79,7 @@ def fitted(cells: list[list[Line]], width: int) -> list[int]:
 
 def _longest_word(cell: Line) -> int:
     """The columns that no line break may divide."""
-    words = [line_width(word) for word in words_of(cell)]
+    words = [line_width(word) for word in unbreakable_units(cell)]
     return max((size for size in words if size <= _LONGEST_WORD), default=0)
 
 

@@ -128,7 +128,7 @@ def _program_colours(codes: str, depth: int) -> str:
     return codes.strip(";")
 
 
-def filled(row: Line, role: str, width: int) -> Line:
+def tinted_row(row: Line, role: str, width: int) -> Line:
     """The row with `role`'s tint up to its end. At the right margin erasing would delete the last
     character."""
     return [*row, (f"{role} {FILL}", "")] if width and line_width(row) % width else row

@@ -50,7 +50,7 @@ def wrap(line: Line, width: int, first: Line | None = None, rest: Line | None = 
     rows: list[Line] = [list(first)]
     used = 0
     spaces: list[Span] = []  # dropped at the end of a row
-    for word in words_of(line):
+    for word in unbreakable_units(line):
         if word[0][1].isspace():
             spaces += word
             continue
@@ -106,7 +106,7 @@ def _cut(word: Line, rows: list[Line], rest: Line, room: int, left: int) -> int:
     return used
 
 
-def words_of(line: Iterable[Span]) -> Iterator[Line]:
+def unbreakable_units(line: Iterable[Span]) -> Iterator[Line]:
     """Tokenize into unbreakable units: runs of spaces, or characters without a break opportunity."""
     word: Line = []
     last = " "
