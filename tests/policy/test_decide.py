@@ -61,7 +61,7 @@ def test_cell(tool: str, preset: Preset, mode: OperatingMode, wanted: str) -> No
     assert decided.decision == wanted
     assert decided.reasons
     assert all(reason.endswith((".", "!")) for reason in decided.english)
-    assert all(reason.text(Catalog("zh")).endswith("。") for reason in decided.told)
+    assert all(reason.text(Catalog("zh")).endswith("。") for reason in decided.for_person)
 
 
 def test_the_cells_cover_all_presets_and_modes() -> None:
@@ -143,7 +143,7 @@ def test_a_deny_tells_the_person_what_would_allow_and_the_model_does_not_hear_of
         (decide("write", "strict", "default"), "Preset balanced would ask."),
         (decide("write", "balanced", "plan"), "Leave plan mode (/mode default) to use it."),
     ):
-        assert str(decided.told[-1]) == hint
+        assert str(decided.for_person[-1]) == hint
         assert hint not in " ".join(decided.english)
     assert "plan mode" in decide("write", "balanced", "plan").english[0].lower()
     assert "permission.tools" in decide("read", "balanced", "default", overrides={"read": "deny"}).english[0]

@@ -395,7 +395,7 @@ async def _reply(
             tool=call.name,
             subject=subject,
             subject_kind=preview.kind,
-            reasons=[*decided.told],
+            reasons=[*decided.for_person],
             can_always=decided.can_always,
             always_names=list(decided.always_names),
             changes=list(preview.operations),

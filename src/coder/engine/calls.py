@@ -332,7 +332,7 @@ async def _ask_hooks(session: Session, turn: Turn, job: _Job) -> CallAnswer:
 
 def _forbidden(session: Session, tool: Tool, given: Mapping[str, Any], decided: PolicyDecision) -> ToolResult:
     reasons = " ".join(decided.english)
-    return denied(f"{reasons} {advice(session, tool, given)}", JoinedText(decided.told, " "))
+    return denied(f"{reasons} {advice(session, tool, given)}", JoinedText(decided.for_person, " "))
 
 
 async def _execute(

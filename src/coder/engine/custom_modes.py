@@ -222,7 +222,7 @@ async def _run_for_mode(session: Session, mode: ModeDefinition, command: str) ->
     args: Mapping[str, Any] = {"command": command, "timeout_ms": _COMMAND_TIMEOUT_MS}
     decided = engine.approval.decide_call(session, tool, args)
     if decided.decision == "deny":
-        raise Refused(JoinedText(decided.told, " "))
+        raise Refused(JoinedText(decided.for_person, " "))
     if decided.decision == "ask":
         refusal = await engine.approval.ask_person(session, tool_call("", "bash", "{}"), tool, args, decided)
         if refusal is not None:

@@ -2,7 +2,7 @@
 
 A short name (`git commit`, `make test`) covers a call with further arguments only if each is known to run no
 other code. Otherwise the name is the whole command, and covers only that; so it is for what
-installs packages or reaches other machines, where each word leads elsewhere."""
+installs packages or reaches other machines, where every word matters."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _INSTALLING = names(
 _GIT_REMOTE = names("push fetch pull clone ls-remote archive")
 # Task runners: each operand is a script of its own.
 _MAKERS = names("make gmake rake just task invoke inv fab doit ansible-playbook")
-# Their first operand is what they run.
+# They run their first operand.
 _LOADERS = names("tsx ts-node julia tclsh wish java gunicorn uvicorn hypercorn streamlit")
 _INTERPRETERS = names("python node ruby perl php lua Rscript bash sh zsh dash ksh")
 # Arguments that cannot make a command run other code, so that `always` may cover them (an allowlist): what is
@@ -98,12 +98,12 @@ _NARROWED: dict[str, frozenset[str]] = {
     "cargo": names("test build check clippy fmt bench doc"),
     "dotnet": names("test build"),
 }
-# Their operands name what is built or run.
+# Their operands name targets.
 _BY_OPERAND = names("cmake ninja scons waf ctest nox tox")
 
 
 def name_of(words: list[Word], *, listed: bool, inside: Callable[[str], bool]) -> str:
-    """The command word, with its subcommand or script where that is what runs. Empty: not known. `listed`:
+    """The command word, with the subcommand or script that runs, if any. Empty: not known. `listed`:
     the table of read-only programs knows all its options. `inside`: whether a path is in the workspace."""
     if not words or not words[0].exact or not words[0].text:
         return ""

@@ -1,4 +1,4 @@
-"""What a shell line that ran has shown: its checks, and how each ended.
+"""The checks of a shell line that ran, and how each ended.
 
 Wider than what may run unasked: nothing is allowed because of it."""
 
@@ -45,7 +45,7 @@ def _parsed(line: str) -> Line | None:
 
 
 def checks_in(line: str, exit_code: int, output: str, statuses: Sequence[int] = ()) -> list[CheckRun]:
-    """The checks that the line ran, by the model, and how each ended; none where that is not plain.
+    """The checks that the line ran, by the model, and how each ended; empty if that is ambiguous.
     `statuses`: of the commands of its last pipeline."""
     read = plain_line(line)
     commands = read.commands if read else []

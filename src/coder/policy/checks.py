@@ -74,7 +74,7 @@ class _Finder:
     def __init__(self, around: Around | None) -> None:
         self._around = around
         self.doubt: Text | None = None
-        self._local = ""  # the runner that would download what is not installed
+        self._local = ""  # the runner that would download missing programs
 
     def check(self, words: list[Word]) -> Check | None:
         words = self._unwrapped(words)
@@ -98,7 +98,7 @@ class _Finder:
     # -- programs ----------------------------------------------------------------------------------------
 
     def _known(self, name: str, args: list[Word]) -> Check | None:
-        """A program of the table, with its subcommand where it has one."""
+        """A program of the table, with its subcommand if it has one."""
         at = next(
             (n for n, word in enumerate(args) if f"{name} {word.text}" in table.PROGRAMS and word.exact), None
         )
@@ -275,7 +275,7 @@ class _Finder:
     # -- words -------------------------------------------------------------------------------------------
 
     def _unwrapped(self, words: list[Word]) -> list[Word]:
-        """The command that `timeout`, `env`, `uv run`, `npx` and their like run."""
+        """The command that `timeout`, `env`, `uv run`, `npx` and the like run."""
         while words and words[0].exact:
             name = self._program(words[0].text)
             key, rest = name, words[1:]

@@ -55,7 +55,7 @@ def is_document(path: str) -> bool:
 
 
 def is_cache(path: str) -> bool:
-    """Whether it is what programs write for themselves and nobody reads."""
+    """Whether it is a cache file of a program."""
     return path.endswith(".pyc") or not _CACHES.isdisjoint(path.split("/"))
 
 
@@ -74,7 +74,7 @@ def in_directories(commands: Collection[tuple[str, str]]) -> str:
 
 
 def same_check(line: str, root: Path, allow: Collection[str] = ()) -> str:
-    """The commands of the list that a line runs in whatever words; "" if it does anything else."""
+    """The listed commands that a line runs, in any spelling; "" if it does anything else."""
     line = " ".join(line.split())
     if is_verification(line, root, allow):
         return line
@@ -114,7 +114,7 @@ def _as_listed(command: SimpleCommand, allow: Collection[str]) -> str:
 
 def _parts(line: str) -> list[tuple[str, str]]:
     """Directory and command of each part of a line."""
-    line = line.strip(" \t\n")  # what is blank to bash
+    line = line.strip(" \t\n")  # bash's blanks
     parts = line[1:-1].split(") && (") if line.startswith("(") and line.endswith(")") else [line]
     found = [(re.fullmatch(_IN_DIRECTORY, part), part) for part in parts]
     return [(match[1].strip("'"), match[2]) if match else ("", part) for match, part in found]

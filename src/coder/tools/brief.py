@@ -40,7 +40,7 @@ def brief(spec: ToolSpec) -> ToolSpec:
 
 
 def _bare(schema: Any) -> Any:
-    """Without descriptions and what is not required of an item."""
+    """Without descriptions and optional parts of items."""
     if not isinstance(schema, dict):
         return schema
     bare = {key: value for key, value in schema.items() if key not in ("description", "properties")}

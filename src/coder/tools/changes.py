@@ -63,7 +63,7 @@ class Report(msgspec.Struct, frozen=True):
     operation: str
     diff: Diff
     moved_from: str = ""
-    modes: tuple[int | None, int] | None = None  # permission bits before and after, where they change
+    modes: tuple[int | None, int] | None = None  # permission bits before and after, if they change
 
     @property
     def planned(self) -> FileChange:
@@ -337,7 +337,7 @@ def joined(changed: list[Report]) -> Diff:
 
 
 def diff_preview(planned: Callable[[], list[Change]], context: ToolContext) -> Preview:
-    """The whole diff and every operation for the approval: what is not shown cannot be agreed to."""
+    """The whole diff and every operation, for the approval."""
     try:
         changes = tuple(change for change in planned() if change.operation != "unchanged")
     except Stop as stop:

@@ -1,5 +1,4 @@
-"""Bring an image within the providers' limits: as it is, scaled down with Pillow where that is installed, or
-refused with a sentence."""
+"""Bring an image within the providers' limits: as it is, scaled down with Pillow if installed, or refused."""
 
 from __future__ import annotations
 
@@ -234,7 +233,7 @@ def decoded(data: str, name: str) -> Image:
         raise too_large(name)
     try:
         return fitted(b64decode(data, validate=True), name)
-    except ValueError:  # also where there are characters beyond ASCII
+    except ValueError:  # also for non-ASCII characters
         raise Unusable("image.broken", name=name) from None
 
 
@@ -294,7 +293,7 @@ def _image(data: bytes, picture: Picture, name: str) -> Image:
 
 
 def _scaled(opened: Pixels, name: str) -> Image:
-    """The first frame, upright, at most `_SIDE` a side: PNG, or JPEG where that is too large."""
+    """The first frame, upright, at most `_SIDE` a side: PNG, or JPEG if that is too large."""
     from PIL import ImageOps
 
     clear = "A" in opened.getbands() or "transparency" in opened.info

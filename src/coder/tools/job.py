@@ -19,7 +19,7 @@ MAX_RUNNING = 16
 DESCRIPTION = """\
 Jobs that bash started with background: `list` them; `output` shows what one printed since you last looked; \
 `wait` until it ends or timeout_ms (default 120000) is over; `stop` ends it and all it started. Without id: \
-the one that runs. You are told when a job ends: do not poll."""
+the one that runs. Its end is reported: do not poll."""
 
 _LINE = 200  # characters of a command or an output line in a list
 

@@ -63,8 +63,8 @@ def why(error: OSError) -> str:
 
 
 def locate(context: ToolContext, path: str, *, write: bool = False) -> Path:
-    """The absolute path that `path` names inside the workspace; `Stop` where there is none. Quotes around a
-    path, and an `@` before it, are taken off where nothing has that name."""
+    """The absolute path that `path` names inside the workspace; raises `Stop`. Quotes around a path and an
+    `@` before it are removed if nothing has that name."""
     if not path.strip():
         raise Stop(failed("path is empty; give a path relative to the workspace"))
     found = _resolved(context, path, write)
@@ -101,8 +101,8 @@ def _ignores_case(directory: Path) -> bool:
 
 
 def locate_existing(context: ToolContext, path: str) -> tuple[Path, tuple[int, int | None] | None]:
-    """As `locate`, for reading: also understands `path:12`, `path:12-20` and `path#L12`, where no file is
-    called that; then the lines (from, to) come along."""
+    """As `locate`, for reading: also understands `path:12`, `path:12-20` and `path#L12`, if no file has that
+    name; then the lines (from, to) come along."""
     place = _PLACE.fullmatch(_undressed(path))
     try:
         found = locate(context, path)
@@ -165,7 +165,7 @@ def closed_note(context: ToolContext, place: SearchRoot) -> list[str]:
 
 
 def status(context: ToolContext, path: Path) -> os.stat_result:
-    """What the file system says of `path`; `Stop` with the nearest names where it is missing."""
+    """The status of `path`; raises `Stop`, with the nearest names if it is missing."""
     try:
         return status_of(path)
     except FileNotFoundError:
@@ -184,7 +184,7 @@ def unreachable(
 
 
 def missing(context: ToolContext, path: Path) -> ToolResult:
-    """That `path` is not there, with what is there under its name or a similar one."""
+    """The error for a missing `path`, with files of the same or a similar name."""
     name = shown(context, path)
     parent = path.parent
     same = [shown(context, found) for found in named(context, path)]

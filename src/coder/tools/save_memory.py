@@ -27,7 +27,7 @@ DESCRIPTION = (
 
 
 class Saved(msgspec.Struct, frozen=True):
-    """The fact as it stands in the file, and the change that adds it; None where it is there already."""
+    """The fact as in the file, and the change that adds it; None if it is there already."""
 
     path: Path
     fact: str

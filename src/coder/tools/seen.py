@@ -84,7 +84,7 @@ class FileStamps:
         return seen is not None and seen.digest != _digest(content)
 
     def content(self, path: Path) -> bytes | None:
-        """What the model last saw, where it is kept."""
+        """The content that the model last saw, if kept."""
         seen = self._seen.get(path)
         return seen.content if seen is not None else None
 

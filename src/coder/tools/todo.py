@@ -100,7 +100,7 @@ def _plain(todos: list[Todo]) -> list[dict[str, Any]]:
 
 
 def _parse(raw: Any) -> list[Todo] | str:
-    """The list, or what is wrong with it."""
+    """The list, or its error."""
     if not isinstance(raw, list):
         return "todos must be a list of {content, status}"
     if len(raw) > MAX_TODOS:

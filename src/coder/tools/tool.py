@@ -30,7 +30,7 @@ Kind = Literal["looks", "edits", "runs", "reaches", "unknown"]
 
 
 class ToolResult(msgspec.Struct, frozen=True):
-    """What a call came to: text for the model, a summary and detail for the person, fields for the record.
+    """The outcome of a call: text for the model, a summary and detail for the person, fields for the record.
     `for_model` begins with `error: ` where `ok` is false and with `denied: ` where `denied` is true."""
 
     for_model: str
@@ -92,7 +92,7 @@ class ToolCancelled(asyncio.CancelledError):
 
 
 class Preview(msgspec.Struct, frozen=True):
-    """What a person is shown before deciding. Making one changes nothing on disk."""
+    """What a person sees before deciding. Making one changes nothing on disk."""
 
     subject: str
     kind: Literal["command", "diff", "text"] = "text"

@@ -1,4 +1,4 @@
-"""One command's way to the network: where it connects to, what it may reach, and what it was refused."""
+"""A command's proxy to the network: what it may reach, and what was refused."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Door:
 
     @property
     def descriptors(self) -> tuple[int, ...]:
-        """What the command inherits."""
+        """Descriptors that the command inherits."""
         return () if self._channel is None else (self._channel[1].fileno(),)
 
     def inside(self, argv: list[str]) -> list[str]:

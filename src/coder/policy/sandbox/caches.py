@@ -96,7 +96,7 @@ class Overlay(NamedTuple):
 
 
 class Caches(msgspec.Struct, frozen=True):
-    """What a command gets. `moved`: the directory that variables point into. `fixed`: parts of the overlays
+    """The caches of a command. `moved`: the directory that variables point into. `fixed`: parts of the overlays
     that stay read-only, since they are on PATH."""
 
     overlays: list[Overlay] = []
@@ -129,7 +129,7 @@ class Layer:
         writable: Sequence[str],
         mounts: Callable[[Sequence[Overlay]], bool] | None,
     ) -> Caches:
-        """What a command is given of this layer. `home`: the person's, a real path. `writable`: directories
+        """The caches that this layer gives a command. `home`: the person's, a real path. `writable`: directories
         that the command may write anyway. `mounts`: whether these overlays can be mounted; None if none can.
         """
         found = Caches()
@@ -224,7 +224,7 @@ def _rows() -> list[tuple[str, str, str]]:
 
 
 def _directories(home: str, environment: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
-    """Name, variable and real path of each cache of the person's."""
+    """Name, variable and real path of each of the person's caches."""
     seen: set[str] = set()
     for variable in _MOVED:
         value = environment.get(variable, "")

@@ -7,7 +7,7 @@ the parent restores those few files afterwards.
 
     python -I -S -c "…; from launch import main; main()" DIRECTORY SPEC COMMAND…
 
-Imported rather than run, so that its bytecode is cached; SPEC (see `run`) is marshalled, as importing
+Imported rather than run: its bytecode is cached. SPEC (see `run`) is marshalled, as importing
 `json` would double the start-up time.
 """
 

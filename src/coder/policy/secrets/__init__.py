@@ -1,1 +1,1 @@
-"""Secrets: how they look, where they lie in a home, and how they are redacted."""
+"""Secrets: token formats, their places in a home directory, redaction."""

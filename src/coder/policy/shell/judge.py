@@ -110,7 +110,7 @@ _RESERVED = frozenset(
 )
 # Other shells parse these differently: in dash `[[ a > b ]]` writes b, and `$'a\'; x #'` runs x.
 _BASH_ONLY = ("[[", "((", "=(", "<(", ">(", "$'", '$"', "&>", "|&", "<<<")
-# Options by which unlisted programs are told what to run, or where to find it.
+# Options of unlisted programs that say what to run, or where to find it.
 _RUN_OPTIONS = names(
     """
     --config --config-file --configfile --plugin --plugins --rulesdir --exec --eval --init-script --project
@@ -132,7 +132,7 @@ def judge(line: str, cwd: Path, *, confined: bool = False, home: str = "") -> Sh
 
 
 class _Finding:
-    """Accumulates what is found about one command."""
+    """Collects the findings about one command."""
 
     def __init__(self) -> None:
         self.rule: Text | None = None  # why it is not read-only; None: it is
@@ -312,7 +312,7 @@ class _Judge:
                 self._plain = False
             named += output_files(name, args) if known is None else known
             self._links = self._links or self._may_place_link(name, args)
-            # `~+` and `~name` become what is not known here.
+            # What `~+` and `~name` expand to is not known here.
             if any(word.shell_text[:1] == "~" and word.shell_text[1:2] not in ("", "/") for word in args):
                 self._plain = False
             self._following += bool(named) and name != "mkdir"

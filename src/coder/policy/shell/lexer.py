@@ -3,7 +3,7 @@ tree.
 
 One parser can be wrong in ways that nobody has thought of (tree-sitter reads `"$ $(x)"` as a variable and
 text). So this one shares no code with the tree's reader; `tree_marks` gives that one's tokens in the same
-terms, and where they differ the line is not understood (differential parsing).
+terms; if they differ, parsing fails (differential parsing).
 
 It refuses (`Unsupported`) what bash decides late or by version: a line may fail closed, never open."""
 

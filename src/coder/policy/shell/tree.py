@@ -64,7 +64,7 @@ class Line(msgspec.Struct):
     plain: bool = True  # nothing but lists, pipelines and subshells of simple commands
 
     def directories(self) -> list[str | None]:
-        """Where each command runs, relative to where the line does; None where that depends on a status."""
+        """Where each command runs, relative to the line; None if that depends on an exit status."""
         if not self.plain:
             return [None] * len(self.commands)
         found: list[str | None] = []

@@ -31,8 +31,8 @@ class Check(msgspec.Struct, frozen=True):
 class Segment(msgspec.Struct, frozen=True):
     """One simple command of a shell line, wherever it occurs (pipe, list, subshell, substitution …).
 
-    `name`: the command as `always` remembers it: the word itself, with its subcommand or script where that is
-    what runs (`git commit`, `npm run lint`, `make test`). Empty if it cannot be known. `opaque`: it runs
+    `name`: the command as `always` remembers it: the word itself, with the subcommand or script that runs,
+    if any (`git commit`, `npm run lint`, `make test`). Empty if it cannot be known. `opaque`: it runs
     something else (`sudo`, `env`, `xargs`, `sh -c`, …), so `always` never covers it. `rule`: why it is, or is
     not, read-only. `guarded`: read-only only in the environment that wholly read-only lines get. `check`: the
     check that it is, if nothing else about it does more than look."""
@@ -76,7 +76,7 @@ class ShellVerdict(msgspec.Struct, frozen=True):
 
     @property
     def only_checks(self) -> bool:
-        """Whether it may run unasked as a check: what is not read-only is a check without doubt."""
+        """Whether it may run unasked as a check: all but read-only parts are checks without doubt."""
         return self.parsed and not self.risks and all(map(_is_known, self.segments))
 
     @property
@@ -110,6 +110,6 @@ class PolicyDecision(msgspec.Struct, frozen=True):
         return [str(reason) for reason in self.reasons]
 
     @property
-    def told(self) -> list[Text]:
+    def for_person(self) -> list[Text]:
         """The reasons for the person."""
         return self.reasons if self.hint is None else [*self.reasons, self.hint]

@@ -1,4 +1,4 @@
-"""Shell words: what is certain of a word, and what it may expand to.
+"""Shell words: the certain part of a word, and what it may expand to.
 
 A word is either known exactly (unquoted and unescaped), or only by its prefix. No file system or environment
 lookups: the result of an expansion is never guessed."""

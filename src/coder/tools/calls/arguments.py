@@ -324,7 +324,7 @@ def _line(lines: list[str], at: int, wanted: Callable[[str], object]) -> int | N
 
 
 def _lift_path(given: Given) -> None:
-    """The file, where each of the edits names it; one call is about one file."""
+    """Move the path from the edits to the call, which is about one file."""
     named = {str(item.pop("path")) for item in given["edits"] if isinstance(item, dict) and "path" in item}
     named |= {str(given["path"])} if "path" in given else set()
     if len(named) > 1:

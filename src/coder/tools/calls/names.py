@@ -216,7 +216,7 @@ FALSE_MATTERS = words(
 # Why an argument that could matter is not passed over.
 REFUSED = {
     ("write", "append"): "write replaces the whole file; to add to it, use edit",
-    ("write", "overwrite"): "write cannot be told to keep an existing file; read it first",
+    ("write", "overwrite"): "write always replaces an existing file; read it first",
     ("list", "depth"): "list shows one level; use glob with ** for more",
     ("list", "maxdepth"): "list shows one level; use glob with ** for more",
     ("grep", "respectgitignore"): "ignored files are not searched; use bash with grep for them",

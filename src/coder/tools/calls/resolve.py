@@ -1,6 +1,6 @@
 """A call as it was meant: peers' names of tools and arguments, values in the wrong wrapping.
 
-Loaded only where a call does not fit as it stands. What is understood here is what can mean one thing only;
+Loaded only if a call does not fit as it is. Only unambiguous calls are resolved;
 an argument that could change what is done is refused, never dropped. Whoever judges, asks about, runs and
 records a call gets it as this module leaves it."""
 
@@ -32,12 +32,12 @@ def resolve_call(
 ) -> tuple[Tool, dict[str, Any]]:
     """The tool and arguments that a call means; raises `AmbiguousCall`."""
     try:
-        return _understood(name, arguments, tools, root)
+        return _resolved(name, arguments, tools, root)
     except BadArguments as bad:
         raise AmbiguousCall(f"{name}: {bad}") from bad
 
 
-def _understood(
+def _resolved(
     name: str, arguments: Any, tools: Mapping[str, Tool], root: Path
 ) -> tuple[Tool, dict[str, Any]]:
     bare = _bare(name)
@@ -204,7 +204,7 @@ def _absent(name: str, value: Any, parameters: dict[str, Any]) -> bool:
 
 
 def _pass_over(meant: str, key: str, value: Any, parameters: dict[str, Any]) -> None:
-    """Leave an argument out that changes nothing; raises `BadArguments` where it could."""
+    """Leave an argument out that changes nothing; raises `BadArguments` if it could."""
     from difflib import get_close_matches
 
     short = folded(key)
@@ -241,7 +241,7 @@ def _value(name: str, value: Any, schema: dict[str, Any]) -> Any:
 
 
 def _joined(name: str, values: list[Any]) -> Any:
-    """A list where one text belongs: its only item, or the lines of a text."""
+    """A list in place of a text: its only item, or the lines of a text."""
     if len(values) == 1:
         return values[0]
     if name == "command":

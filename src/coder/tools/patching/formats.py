@@ -132,7 +132,7 @@ def parse_envelope(lines: list[str]) -> list[FilePatch]:
 
 
 def _unpadded(lines: list[str], first: int) -> list[str]:
-    """The lines with the markers and headers at their beginning. How far they are moved in is told by the
+    """The lines with the markers and headers at their beginning. Their indentation is that of the
     first header: with another padding such a line is text of a file that shows patches, and must not be
     obeyed."""
     header = next((line for line in lines[first:] if _HEADER.match(line.lstrip())), "")
@@ -222,7 +222,7 @@ class _Header:
         self.hunks: list[Hunk] = []
 
     def file(self) -> FilePatch | None:
-        """The file that these lines and hunks are about, or None where they name none."""
+        """The file that these lines and hunks are about, or None if they name none."""
         old, new = _stripped(self.old, self.new, self.git)
         operation = self.operation
         if old == _NULL:
@@ -302,7 +302,7 @@ def _extended(line: str, header: _Header) -> None:
 
 
 def _hunk(lines: list[str], at: int) -> tuple[Hunk, int]:
-    """The hunk that begins at `at`, by its counts where they hold, else by what its lines look like."""
+    """The hunk that begins at `at`, by its counts if they hold, else by the look of its lines."""
     head = _HUNK.match(lines[at].removesuffix("\r"))
     if head is None:
         raise BadPatch(f"line {at + 1} of the patch is no hunk header: {lines[at][:80]!r}")
@@ -383,7 +383,7 @@ def _no_newline(hunk: Hunk) -> None:
 
 
 def _git_names(text: str) -> tuple[str, str]:
-    """The two names of a `diff --git` line; needed where no `---` line follows."""
+    """The two names of a `diff --git` line; needed if no `---` line follows."""
     if text.startswith('"'):
         quoted = re.findall(r'"(?:[^"\\]|\\.)*"|\S+', text)
         return (unquoted(quoted[0]), unquoted(quoted[1])) if len(quoted) == 2 else ("", "")

@@ -46,7 +46,7 @@ def apply_hunks(
     file: TextFile, hunks: list[Hunk], notes: list[str] | None = None, *, exactly: bool = False
 ) -> bytes:
     """The file's bytes after all hunks; raises `HunkFailed` with every hunk that fits nowhere. `notes` takes
-    what is to be told of hunks that were applied. `exactly`: each hunk must fit as it is written, in one
+    remarks on hunks that were applied. `exactly`: each hunk must fit as it is written, in one
     place only."""
     lines = file.text.split("\n")
     closed = lines[-1] == ""
@@ -118,7 +118,7 @@ def _new_end(
 def _spans(
     edits: list[tuple[int, int, list[str]]], lines: list[str], closed: bool, new_closed: bool
 ) -> list[Span]:
-    """The edits as spans of the text, its last newline among them where that comes or goes."""
+    """The edits as spans of the text, including a last newline that is added or removed."""
     starts = [0]
     for line in lines:
         starts.append(starts[-1] + len(line) + 1)

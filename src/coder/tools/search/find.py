@@ -1,4 +1,4 @@
-"""Finding files and lines: ripgrep where there is one, else a walk of our own with the same answers.
+"""Find files and lines: by ripgrep if installed, else by a walk of our own with the same results.
 
 `.gitignore` holds outside repositories too, hidden files are searched, `.git` never, links are not followed.
 What is read from ripgrep is bounded while it is read: it is ended once there is enough."""
@@ -81,7 +81,7 @@ async def find_files(
 
 def named(context: ToolContext, path: Path) -> list[Path]:
     """Files and directories elsewhere in the workspace with the last name of `path`, likeliest first: those
-    that share most of its ending. Looked for in a bounded moment; what is not found then is not told."""
+    that share most of its ending. The search is bounded in time."""
     place = SearchRoot(context.workspace.root, context.workspace.root, context.workspace.closed)
     wanted = path.name.casefold()
     found: set[str] = set()
@@ -111,7 +111,7 @@ def named(context: ToolContext, path: Path) -> list[Path]:
 
 
 def only_named(context: ToolContext, path: Path) -> Path | None:
-    """The one file of the workspace with the last name of `path`, where it is certain that there is one."""
+    """The only file of the workspace with the last name of `path`; None if that is not certain."""
     begun = time.monotonic()
     found = named(context, path)
     if len(found) != 1 or time.monotonic() - begun > NAMED_SECONDS or found[0].name != path.name:

@@ -36,7 +36,7 @@ def literally(text: str) -> str:
 
 
 def name_globs(pattern: str) -> list[str]:
-    """Globs on the file name alone that every match fulfils; empty where there is no such bound."""
+    """Globs on the file name alone that every match fulfils; empty if there is no such bound."""
     names = [item.rpartition("/")[2] for item in expand_braces(pattern)]
     return names if all(re.fullmatch(r"[\w.*?+-]+", name) and "**" not in name for name in names) else []
 
@@ -60,7 +60,7 @@ def expand_braces(pattern: str) -> list[str]:
 def _first_braces(pattern: str) -> tuple[int, int, list[str]] | None:
     """Where the first `{…,…}` stands, and its alternatives; braces without a comma or end are text."""
     best: list[int] = []
-    still_open: list[list[int]] = []  # of each brace, where it and its commas stand
+    still_open: list[list[int]] = []  # positions of each brace and its commas
     for index, character in enumerate(pattern):
         if character == "{":
             still_open.append([index])

@@ -94,7 +94,7 @@ def sentence(message: str) -> str:
     """Ripgrep's error message without its ASCII drawing."""
     errors = re.findall(r"^(?:error|PCRE2): (.+)$", message, re.MULTILINE)
     if errors and "look-around" in errors[0] and len(errors) > 1:
-        errors.pop(0)  # the engine that has look-around knows better what is wrong
+        errors.pop(0)  # the engine with look-around has the better message
     return errors[0] if errors else " ".join(message.removeprefix("rg: ").split())[:300]
 
 

@@ -41,7 +41,7 @@ class CannotEncode(Exception):
 
 class TextFile(msgspec.Struct, frozen=True):
     """A file's text with `\n` newlines, and what it takes to write it back. `newline` is the style of the
-    file (the commoner one where it is mixed); `endings` is empty unless it is mixed: then one entry for each
+    file (the commoner one if mixed); `endings` is empty unless it is mixed: then one entry for each
     newline of `text`."""
 
     text: str
@@ -114,7 +114,7 @@ class TextFile(msgspec.Struct, frozen=True):
 
 
 def load(data: bytes) -> TextFile:
-    """The text in `data`; raises `NotText` for what is none."""
+    """The text in `data`; raises `NotText`."""
     encoding, bom, raw = _decoded(data)
     crlf, newlines = raw.count("\r\n"), raw.count("\n")
     if raw.count("\r") - crlf > newlines:

@@ -102,7 +102,7 @@ def _left(body: list[str]) -> list[str]:
 
 
 def hunks_of(diff: str) -> list[Hunk]:
-    """The hunks of a unified diff; none where it says more than hunks can (a file that is moved)."""
+    """The hunks of a unified diff; empty if it says more than hunks can (a moved file)."""
     found: list[Hunk] = []
     names = ("", "")
     lines = diff.split("\n")
@@ -144,7 +144,7 @@ class Review:
         self.hunks = hunks_of(diff)
         self._numbers = list(range(len(self.hunks)))  # of the hunks that these are, or are pieces of
         self._decided: list[Hunk | None] = []  # what was taken of each; None: left
-        self._told: list[str] = []  # for the model: what was left or changed
+        self._remarks: list[str] = []  # for the model: what was left or changed
         self._looked_at: tuple[Hunk | None, bool] = None, False  # see `can_split`
 
     @property
@@ -159,12 +159,12 @@ class Review:
         """Take the current hunk, or what the person made of it."""
         current = self.hunks[self.at]
         if changed is not None and changed.body != current.body:
-            self._told.append(f"{self._name()} was changed by the person before it was applied.")
+            self._remarks.append(f"{self._name()} was changed by the person before it was applied.")
         self._decided.append(changed or current)
 
     def leave(self, reason: str) -> None:
         because = f": {reason}" if reason else "."
-        self._told.append(f"{self._name()} was refused by the person{because}")
+        self._remarks.append(f"{self._name()} was refused by the person{because}")
         self._decided.append(None)
 
     @property
@@ -188,8 +188,8 @@ class Review:
 
     def reply(self, event: ApprovalRequested) -> ApprovalReply:
         """The whole is a yes, nothing of it a no."""
-        reason = "\n".join(self._told)
-        if not self._told:
+        reason = "\n".join(self._remarks)
+        if not self._remarks:
             return ApprovalReply(event.approval_id, "yes")
         if not self.counts[0]:
             return ApprovalReply(event.approval_id, "no", reason)
@@ -226,7 +226,7 @@ def diff_of(hunks: Iterable[Hunk]) -> str:
 
 
 def renumbered(hunks: Iterable[Hunk]) -> list[Hunk]:
-    """Those of a larger diff with the new lines where they are without the other hunks."""
+    """Some hunks of a larger diff, with line numbers as without the others."""
     found: list[Hunk] = []
     shift = 0
     for hunk in hunks:
