@@ -95,8 +95,6 @@ class _Finder:
             return self._file(words[0], "", asks=True)
         return None if name in table.MODULES else self._known(name, args)
 
-    # -- programs ----------------------------------------------------------------------------------------
-
     def _known(self, name: str, args: list[Word]) -> Check | None:
         """A program of the table, with its subcommand if it has one."""
         at = next(
@@ -169,8 +167,6 @@ class _Finder:
         if asks:
             self._suspect_program(path.text)
         return Check("tests", f"{program} {path.text}", not whole, False, self.doubt)
-
-    # -- scripts of package.json -------------------------------------------------------------------------
 
     def _manager(self, name: str, args: list[Word]) -> Check | None:
         options = options_in(_MANAGER_OPTIONS)
@@ -271,8 +267,6 @@ class _Finder:
             below = [place for place in places if place.is_relative_to(self._around.root)]
             if not any((place / "node_modules/.bin" / name).exists() for place in below):
                 self.doubt = self.doubt or Text("policy.why.downloads", runner=self._local, name=name)
-
-    # -- words -------------------------------------------------------------------------------------------
 
     def _unwrapped(self, words: list[Word]) -> list[Word]:
         """The command that `timeout`, `env`, `uv run`, `npx` and the like run."""

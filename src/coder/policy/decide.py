@@ -141,9 +141,6 @@ def _reason(
     return Text(f"policy.preset.{decision}", mode=mode, preset=preset, what=what or Text("policy.what.it"))
 
 
-# -- commands ---------------------------------------------------------------------------------------------
-
-
 def _decide_command(
     tool: str,
     preset: Preset,

@@ -195,8 +195,6 @@ _RULES: dict[str, Callable[[list[Word]], Text | None]] = {
     "symbolic-ref": _symbolic_ref,
 }
 
-# -- what destroys ----------------------------------------------------------------------------------------
-
 _DESTRUCTIVE_NAMES = {
     "filter-branch": Text("policy.risk.git.history"),
     "filter-repo": Text("policy.risk.git.history"),

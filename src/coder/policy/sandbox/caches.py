@@ -96,8 +96,8 @@ class Overlay(NamedTuple):
 
 
 class Caches(msgspec.Struct, frozen=True):
-    """The caches of a command. `moved`: the directory that variables point into. `fixed`: parts of the overlays
-    that stay read-only, since they are on PATH."""
+    """The caches of a command. `moved`: the directory that variables point into. `fixed`: parts of the
+    overlays that stay read-only, since they are on PATH."""
 
     overlays: list[Overlay] = []
     environment: dict[str, str] = {}
@@ -129,9 +129,8 @@ class Layer:
         writable: Sequence[str],
         mounts: Callable[[Sequence[Overlay]], bool] | None,
     ) -> Caches:
-        """The caches that this layer gives a command. `home`: the person's, a real path. `writable`: directories
-        that the command may write anyway. `mounts`: whether these overlays can be mounted; None if none can.
-        """
+        """The caches of a command in this layer. `home`: the person's, a real path. `writable`: directories
+        that it may write anyway. `mounts`: whether these overlays can be mounted; None if none can."""
         found = Caches()
         path = environment.get("PATH", "")
         searched = [os.path.realpath(entry) for entry in path.split(os.pathsep) if entry]

@@ -96,7 +96,10 @@ class Redactor:
                 parts += [text[at:start], self._placeholder(secret, kind)]
                 at = end
             text = "".join([*parts, text[at:]])
-        return self._without_seen(text)
+        for value in self._seen:  # `echo` prints no name with them
+            if value in text:
+                text = text.replace(value, self._names[value])
+        return text
 
     def _without_colours(self, text: str) -> str:
         """Remove colour escapes inside secrets (`grep --color`)."""
@@ -106,13 +109,6 @@ class Redactor:
             if secret not in text and len(secret) <= _LONGEST_COLOURED:
                 coloured = f"(?:{_COLOUR})*".join(map(re.escape, secret))
                 text = re.sub(coloured, lambda _, found=secret: found, text)  # type: ignore[misc] # bound at once
-        return text
-
-    def _without_seen(self, text: str) -> str:
-        """Replace secrets seen before: `echo` prints no name with them."""
-        for value in self._seen:
-            if value in text:
-                text = text.replace(value, self._names[value])
         return text
 
     def redact_all(self, value: Any) -> Any:
@@ -151,16 +147,12 @@ class Redactor:
             if len(secret) >= _SHORTEST and kind != "text" and not secret.isalpha():
                 self._seen.append(secret)
                 self._seen.sort(key=len, reverse=True)  # longest first, as one may contain another
-            if kind == "pem":
-                self._know_lines(secret)
+            # A key is paged and grepped: each of its lines is a secret as well.
+            for line in re.split(r"\r?\n|\\n", secret) if kind == "pem" else ():
+                if re.fullmatch(_BODY, line) and line not in self._names:
+                    self._parts += 1
+                    self._placeholder(line, "pemline")
         return name
-
-    def _know_lines(self, secret: str) -> None:
-        """A key is paged and grepped: each of its lines is a secret as well."""
-        for line in re.split(r"\r?\n|\\n", secret):
-            if re.fullmatch(_BODY, line) and line not in self._names:
-                self._parts += 1
-                self._placeholder(line, "pemline")
 
 
 def _as_in_file(secret: str, before: str) -> str:

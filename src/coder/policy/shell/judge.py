@@ -50,23 +50,18 @@ def judge_redirect(redirect: Redirect, places: WorkingDirectories, directories: 
     if not target.exact and (found := _TMPDIR.fullmatch(target.shell_text)):
         return _write_effect(redirect, f"{places.scratch}/{found[1]}", places, directories)
     if not target.exact:
-        return Effect(
-            Text("policy.why.expansion"),
-            True,
-            Text("policy.risk.writes_hidden"),
-        )
+        return Effect(Text("policy.why.expansion"), True, Text("policy.risk.writes_hidden"))
     name = target.text
     if name in _HARMLESS:
         return Effect()
     if name.startswith(("/dev/", "/proc/", "/sys/")):
-        return Effect(
-            Text("policy.why.writes_outside", path=name), True, Text("policy.risk.device", path=name)
-        )
+        outside = Text("policy.why.writes_outside", path=name)
+        return Effect(outside, True, Text("policy.risk.device", path=name))
     return _write_effect(redirect, name, places, directories)
 
 
 def outside_risk(path: str, scratch: str) -> Text:
-    """The risk of a write outside the workspace; where temporary files belong is said as well."""
+    """The risk of a write outside the workspace; of temporary files with the scratch directory."""
     if temporary_directory(path):
         return Text("policy.risk.temporary", path=path, scratch=scratch)
     return Text("policy.risk.outside", path=path)
@@ -100,14 +95,10 @@ def _read_effect(redirect: Redirect) -> Effect:
 
 _MOST_NESTED = 6
 _WRITING = frozenset({">", ">>", ">|", "&>", "&>>", "<>"})
-_SUBSTITUTION = Text("policy.risk.substitution")
 _UNSEEN = Text("policy.risk.unseen")
 _FED_SHELL = Text("policy.risk.fed")
-_FORK_BOMB = Text("policy.risk.fork_bomb")
 _TRUSTED_DIRECTORIES = ("/bin/", "/usr/bin/")
-_RESERVED = frozenset(
-    names("if then else elif fi do done case esac while until for select function in { } ! [[ ]]")
-)
+_RESERVED = names("if then else elif fi do done case esac while until for select function in { } ! [[ ]]")
 # Other shells parse these differently: in dash `[[ a > b ]]` writes b, and `$'a\'; x #'` runs x.
 _BASH_ONLY = ("[[", "((", "=(", "<(", ">(", "$'", '$"', "&>", "|&", "<<<")
 # Options of unlisted programs that say what to run, or where to find it.
@@ -192,9 +183,9 @@ class _Judge:
             if first and self._depth == 0 and self._places.cd_count == 1 and self._places.known:
                 self._places.begins_in = first[1]
             segments = self._segments(parsed)
-        risks = [_SUBSTITUTION] if parsed.substitutes else []
+        risks = [Text("policy.risk.substitution")] if parsed.substitutes else []
         if parsed.fork_bomb:
-            risks.append(_FORK_BOMB)
+            risks.append(Text("policy.risk.fork_bomb"))
         for segment in segments:
             risks.extend(risk for risk in segment.risks if risk not in risks)
         read_only = all(segment.read_only for segment in segments)
@@ -247,7 +238,8 @@ class _Judge:
             if check is None or check.doubt:
                 self._command(simple.words, finding, fed=simple.fed)
             if check is not None:  # without doubt all its words are known, so that none is a risk
-                finding.refuse(check.reason, opaque=_wraps(simple.words))
+                wraps = unwrap(base_name(simple.words[0].text), simple.words[1:]) is not None
+                finding.refuse(check.reason, opaque=wraps)
                 finding.rule = check.doubt or finding.rule
             if finding.rule:
                 self._check_steering(simple.words, finding)
@@ -326,9 +318,10 @@ class _Judge:
                 self._inside_writes.add(kept)
             self._exchangeable = self._exchangeable or self._places.exchangeable(one, path)
             inside = path and one.into and Path(path).is_dir()
-            for target in (
-                [f"{path.rstrip('/')}/{name}" for name in one.into] if inside else filter(None, [path])
-            ):
+            targets = (
+                [f"{path.rstrip('/')}/{name}" for name in one.into] if inside else [path] if path else []
+            )
+            for target in targets:
                 before = self._outside.get(target)
                 entry = one.entry or (before is not None and before.entry)
                 gone = one.gone or (before is not None and before.gone)
@@ -429,10 +422,8 @@ class _Judge:
             inside = _Judge(self._places, self._depth + 1, self._shadowed, posix=posix, cleared=self._cleared)
             verdict = inside.line(line)
             self._extra.extend(verdict.segments)
-            for risk in verdict.risks:
+            for risk in (*verdict.risks, *(() if verdict.read_only else (None,))):
                 finding.refuse(Text("policy.why.acts", name=name), risk=risk)
-            if not verdict.read_only:
-                finding.refuse(Text("policy.why.acts", name=name))
         self._cleared = outer
 
     def _uncertain_wrapper(self, name: str, args: list[Word], finding: _Finding, *, fed: bool) -> None:
@@ -473,10 +464,6 @@ def _is_code(before: list[Word]) -> bool:
     return is_interpreter(name) and name not in SHELLS
 
 
-def _wraps(words: list[Word]) -> bool:
-    return unwrap(base_name(words[0].text), words[1:]) is not None
-
-
 def _mentioned(word: Word) -> Segment:
     """Private data that a variable or the input of a command gets: `for f in ~/.ssh/*`."""
     why = Text("policy.why.private")
@@ -511,12 +498,7 @@ def _aliases(parsed: Line) -> set[str]:
 
 
 def _unparsed(text: str, why: Text) -> ShellVerdict:
-    segment = Segment(
-        command=text if len(text) <= 2000 else text[:2000] + " …",
-        name="",
-        read_only=False,
-        opaque=True,
-        rule=why,
-        risks=[Text("policy.unread", why=why)],
-    )
-    return ShellVerdict([segment], read_only=False, risks=segment.risks, parsed=False)
+    command = text if len(text) <= 2000 else text[:2000] + " …"
+    risks = [Text("policy.unread", why=why)]
+    segment = Segment(command, name="", read_only=False, opaque=True, rule=why, risks=risks)
+    return ShellVerdict([segment], read_only=False, risks=risks, parsed=False)

@@ -57,8 +57,6 @@ class _Lexer:
         self._marks = marks
         self._depth = depth
 
-    # -- commands ----------------------------------------------------------------------------------------
-
     def commands(self, end: str) -> None:
         """A command list up to `end`, which is `)` or nothing."""
         self._depth += 1
@@ -163,8 +161,6 @@ class _Lexer:
             if self._peek() in (">&|" if here[0] == ">" else "&>"):
                 self._mark(self._peek())
 
-    # -- here-documents ----------------------------------------------------------------------------------
-
     def _heredoc(self, level: _Level) -> None:
         strips = self._peek() == "-"
         self._at += strips
@@ -194,9 +190,7 @@ class _Lexer:
             end = self._body_end(name, strips)
             if not raw:
                 _Lexer(self._text[:end], self._at, self._marks, self._depth + 1).heredoc_text()
-            self._at = self._text.find("\n", end)
-            if self._at < 0:
-                self._at = len(self._text)
+            self._at = self._text.find("\n", end) % (len(self._text) + 1)  # -1: the end
             self._marks.add((self._at, ">>"))
         level.heredocs.clear()
         self._at += 1
@@ -220,8 +214,6 @@ class _Lexer:
                 self._quoting(quoted=True)
             else:
                 self._at += 1
-
-    # -- quotes and expansions ---------------------------------------------------------------------------
 
     def _quoting(self, *, quoted: bool) -> None:
         """The escape, quote or expansion at this position. `quoted`: in double quotes, or as if."""
@@ -347,8 +339,6 @@ class _Lexer:
             if char == "]":
                 return
         raise Unsupported
-
-    # -- text --------------------------------------------------------------------------------------------
 
     def _peek(self) -> str:
         return self._text[self._at : self._at + 1]

@@ -7,6 +7,7 @@ else `ShellParseError` is raised and the line fails closed."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import PurePath
 from shlex import quote
@@ -14,10 +15,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from coder.policy.shell.expansions import WordReader, check_heredoc
 from coder.policy.shell.lexer import Unsupported, marks_of
 from coder.policy.shell.syntax import check_size, count_commands, parse, tree_marks
-from coder.policy.shell.words import UNKNOWN, ShellParseError, Word, is_identifier
+from coder.policy.shell.words import UNKNOWN, ShellParseError, Word, WordReader, check_heredoc, is_identifier
 from coder.texts import Text
 
 if TYPE_CHECKING:
@@ -113,12 +113,10 @@ def read_line(line: str, depth: int = 0) -> Line:
 
 def _cross_check(data: bytes, root: Node) -> None:
     """The second parser must agree."""
-    try:
-        agreed = marks_of(data) == tree_marks(data, root)
-    except (Unsupported, RecursionError):
-        agreed = False
-    if not agreed:
-        raise ShellParseError(key="ambiguous")
+    with suppress(Unsupported, RecursionError):
+        if marks_of(data) == tree_marks(data, root):
+            return
+    raise ShellParseError(key="ambiguous")
 
 
 _LISTS = frozenset(
@@ -157,8 +155,6 @@ class _Walker:
         self._in_substitution = 0
         self.reached = 0  # must equal `count_commands`: nothing was skipped
 
-    # -- callbacks of the word reader --------------------------------------------------------------------
-
     def _substitution(self, node: Node) -> None:
         """A command or process substitution: a risk by itself, and its commands are commands of the line."""
         self.line.substitutes = True
@@ -178,8 +174,6 @@ class _Walker:
 
     def _trouble(self, node: Node, reason: Text) -> None:
         self.line.commands.append(SimpleCommand(self._text(node), trouble=reason))
-
-    # -- statements ------------------------------------------------------------------------------------
 
     def statement(self, node: Node, depth: int) -> None:
         if depth > MAX_DEPTH:
@@ -230,7 +224,9 @@ class _Walker:
     def _child(self, node: Node, depth: int, within_case: bool = False) -> None:
         """A part of a list: a keyword, a comment, a word (of `for`, `case`) or a statement."""
         if node.type == "comment":
-            self._check_comment(node)
+            start = node.start_byte
+            if self._in_substitution or (start and self.data[start - 1] not in b" \t\n;&|()"):
+                raise ShellParseError(self._text(node))
         elif not node.is_named:
             if node.type not in _KEYWORDS or (node.type == ";;" and not within_case):
                 raise ShellParseError(self._text(node))
@@ -260,23 +256,15 @@ class _Walker:
             # `{ls` and `![[` are ordinary words to bash.
             if blank.strip(" \t\n") or (before.type in ("{", "!") and not blank):
                 raise ShellParseError(gap)
+            ends_line = self.data[before.end_byte - 1] == 10  # a here-document may include its newline
             if (
                 before.type in _STATEMENTS
                 and (after.type in _STATEMENTS or after.type == "comment")
                 and "\n" not in gap.replace("\\\n", "")
                 and (after.type != "comment" or not gap)
-                and not self._after_heredoc(before)
+                and not (b"<<" in self.data[before.start_byte : before.end_byte] and ends_line)
             ):
                 raise ShellParseError(self._text(after))
-
-    def _after_heredoc(self, node: Node) -> bool:
-        """A statement that ends with a here-document may include the newline."""
-        return b"<<" in self.data[node.start_byte : node.end_byte] and self.data[node.end_byte - 1] == 10
-
-    def _check_comment(self, node: Node) -> None:
-        start = node.start_byte
-        if self._in_substitution or (start and self.data[start - 1] not in b" \t\n;&|()"):
-            raise ShellParseError(self._text(node))
 
     def _function(self, node: Node, depth: int) -> None:
         name_node = next((child for child in node.children if child.type == "word"), None)
@@ -296,8 +284,6 @@ class _Walker:
         body = self.line.commands[first:]
         if any(command.words and command.words[0].text == name for command in body):
             self.line.fork_bomb = self.line.fork_bomb or b"&" in self.data or b"|" in self.data
-
-    # -- simple commands -------------------------------------------------------------------------------
 
     def _command(self, node: Node) -> SimpleCommand:
         simple = SimpleCommand(self._text(node), words=[], assigns=[], redirects=[])
@@ -435,10 +421,8 @@ class _Walker:
                 raise ShellParseError(self._text(child))
             if not child.is_named:
                 operator = child.type.strip()
-                if (
-                    operator.endswith("-")
-                    and self.data[child.end_byte : child.end_byte + 1] not in _AFTER_DASH
-                ):
+                following = self.data[child.end_byte : child.end_byte + 1]
+                if operator.endswith("-") and following not in _AFTER_DASH:
                     raise ShellParseError(self._text(node))
             else:
                 targets.append(self.words.word(child))
@@ -449,8 +433,6 @@ class _Walker:
         if extra is not None:
             extra.extend(targets[1:])
         return Redirect(operator, targets[0])
-
-    # -- assignments, tests ----------------------------------------------------------------------------
 
     def _assignments(self, node: Node) -> None:
         nodes = [node] if node.type == "variable_assignment" else node.children
@@ -509,8 +491,7 @@ class _Walker:
             raise ShellParseError(self._text(node))
         self._check_no_newline(node.children)
         self._test_words(node.children[1:-1], words, double)
-        simple = SimpleCommand(self._text(node), words=words)
-        self.line.commands.append(simple)
+        self.line.commands.append(SimpleCommand(self._text(node), words=words))
 
     def _test_words(self, nodes: list[Node], words: list[Word], double: bool) -> None:
         if double:
@@ -530,8 +511,6 @@ class _Walker:
                 words.append(Word("", exact=False))
             else:
                 words.append(self.words.word(node))
-
-    # -- text ------------------------------------------------------------------------------------------
 
     def _text(self, node: Node) -> str:
         return self.data[node.start_byte : node.end_byte].decode()
