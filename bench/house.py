@@ -26,14 +26,16 @@ TRACED = """
 import os, sys, threading
 source, out = sys.argv[1] + os.sep, sys.argv[2]
 sys.path.insert(0, sys.argv[1])
-files, last, switches = set(), "", 0
+files, last, switches, importing = set(), "", 0, 0
 
 def saw(frame, event, argument):
-    global last, switches
-    if event != "call":
+    global last, switches, importing
+    if frame.f_code.co_name == "<module>":  # what an import runs is not a step of the program
+        importing += {"call": 1, "return": -1}.get(event, 0)
+    if event != "call" or importing:
         return
     name = frame.f_code.co_filename
-    if name.startswith(source) and frame.f_code.co_name != "<module>":
+    if name.startswith(source):
         files.add(name)
         if name != last:
             switches, last = switches + 1, name
