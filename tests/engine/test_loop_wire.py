@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from coder.engine.guards import LOOP_NOTE
+from coder.engine.limits import LOOP_NOTE
 from coder.engine.turn_state import LoopWatch
 from coder.protocol.events import ApprovalRequested, CommandDone, Failed, LoopDetected, TurnEnded
 from coder.protocol.ops import ApprovalReply

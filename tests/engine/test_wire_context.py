@@ -10,7 +10,7 @@ import pytest
 
 from coder.context.conversation import TokenCounter
 from coder.context.prompt import ROLE
-from coder.engine.guards import LOOP_NOTE
+from coder.engine.limits import LOOP_NOTE
 from coder.protocol.events import Citation, CommandDone, Failed, MaxSessionTurns, TurnEnded
 from kit.driving import Project, of, play
 from kit.wire import asked, by_place, grows, main_chats, place_of, words

@@ -18,8 +18,8 @@ from coder import engine
 from coder.base.text import one_line
 from coder.engine.approval import advice, ask_person, decide_call, known_read_only, require_same_line
 from coder.engine.engine import kept_for_report
-from coder.engine.fitting import fitted
 from coder.engine.isolation import run_command, run_server_tool, start_isolated
+from coder.engine.limits import fitted
 from coder.engine.session import Session
 from coder.engine.turn_state import Turn
 from coder.engine.verify.attempts import saw_command, saw_edits

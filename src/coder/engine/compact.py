@@ -24,7 +24,7 @@ from coder.context.compaction import (
     with_request,
 )
 from coder.context.conversation import message_tokens
-from coder.engine.fitting import kept_whole
+from coder.engine.limits import kept_whole
 from coder.engine.notes import rules_note
 from coder.engine.routing import fall_back, model_for_side_requests
 from coder.engine.session import Session

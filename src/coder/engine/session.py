@@ -16,9 +16,9 @@ from coder.context.action_log import ActionLog
 from coder.context.conversation import Conversation, TokenCounter
 from coder.context.prompt import SHORT_ROLE, read_instructions, system_prompt
 from coder.engine.agent import Agent
-from coder.engine.budget import Budget
 from coder.engine.redactor import SessionSecrets
 from coder.engine.session_parts import (
+    Budget,
     CheckMemory,
     CommandState,
     Compactions,
@@ -35,19 +35,9 @@ from coder.history.signature import sealed
 from coder.history.sinks import HistorySink, JsonlHistorySink
 from coder.history.store import new_session_id
 from coder.protocol import entries
-from coder.protocol.events import (
-    Notice,
-    PastTurn,
-    Recorded,
-    SessionStarted,
-    StateChanged,
-)
+from coder.protocol.events import Notice, PastTurn, Recorded, SessionStarted, StateChanged
 from coder.protocol.history import HistoryEvent
-from coder.protocol.messages import (
-    Message,
-    Tokens,
-    chat_positions,
-)
+from coder.protocol.messages import Message, Tokens, chat_positions
 from coder.texts import Text
 from coder.tools.tool import Limits, Todo, ToolContext
 

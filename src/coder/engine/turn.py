@@ -7,10 +7,9 @@ from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from coder import engine
-from coder.engine import turn_begin, turn_end
+from coder.engine import turn_record
 from coder.engine.complex_tasks import start_with_todos
-from coder.engine.fitting import needs_compaction
-from coder.engine.guards import GUARDS, Stop, session_turns
+from coder.engine.limits import GUARDS, Stop, needs_compaction, session_turns
 from coder.engine.notes import rules_note, settle_sandbox, tell_changed_rules, tell_nested_instructions
 from coder.engine.routing import choose_model
 from coder.engine.session import Session
@@ -27,7 +26,7 @@ from coder.texts import Text
 
 async def run_turn(session: Session, given: TurnInput) -> Turn:
     """Run a message to its answer. Whatever happens, the turn's end is recorded."""
-    turn, stop = await turn_begin.begin(session, given)
+    turn, stop = await turn_record.begin(session, given)
     await _run_and_finish(session, turn, _work(session, turn, stop))
     return turn
 
@@ -67,7 +66,7 @@ async def _run_steps(session: Session, turn: Turn) -> None:
                 turn.status, turn.reason = stop
                 return
         tell_changed_rules(session)
-        await turn_begin.add_steering(session, turn)
+        await turn_record.add_steering(session, turn)
         answer = await _ask(session, turn)
         if answer is None:
             continue
@@ -126,9 +125,9 @@ async def _run_and_finish(session: Session, turn: Turn, work: Coroutine[Any, Any
     except Exception as error:  # the engine reports it; here the turn is ended
         words = f"{type(error).__name__}: {error}"
         turn.status, turn.reason = "error", Text("fault.words", words=words)
-        turn_end.end(session, turn)
+        turn_record.end(session, turn)
         raise
-    turn_end.end(session, turn)
+    turn_record.end(session, turn)
 
 
 def cancelled(doing: Sequence[str | Text]) -> Text:
@@ -150,7 +149,7 @@ async def continue_turn(session: Session) -> Turn | None:
     session.pending = None
     state = pending.replay
     turn = Turn.taken_up(state.turn, pending.turn, session.id, pending.asks)
-    turn_begin.allow_subagents(session)
+    turn_record.allow_subagents(session)
     session.turn = turn
     session.log.step = max(0, turn.steps - 1)
     session.reminders.rules = rules_note(session)

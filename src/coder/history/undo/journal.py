@@ -25,15 +25,7 @@ from coder.base.safe_open import parent_of, read_at, scan_directory
 from coder.history.sinks import encode
 from coder.history.undo.apply_steps import PathState, Step, apply_steps, path_of, state_of, text_of
 from coder.history.undo.journal_files import KEPT_TURNS, MOVES, REDOING, REVIEWS, UNDOING, JournalFiles
-from coder.history.undo.plan import (
-    MERGED_BYTES,
-    Change,
-    Plan,
-    PlannedTree,
-    by_path,
-    plan,
-    reverted_since,
-)
+from coder.history.undo.plan import MERGED_BYTES, Change, Plan, PlannedTree, by_path, plan, reverted_since
 
 if TYPE_CHECKING:
     from coder.history.undo.review_hunks import FileHunks, Places
