@@ -46,7 +46,8 @@ def foreign_batch(directory: Path, *, succeeded: bool) -> Path:
     ]
     rows.append({**rows[0], "id": f"{HOSTILE}only in {directory.name}"})
     text = "".join(json.dumps(row) + "\n" for row in rows)
-    text += '{"id": ' + "[" * 100_000 + "]" * 100_000 + "}\n"
+    deep = "[" * 100_000 + "]" * 100_000
+    text += f'{{"id": "deep", "attempt": 1, "status": "ok", "verification": {{"a": {deep}}}}}\n'
     (directory / "results.jsonl").write_text(text, encoding="utf-8")
     running = [{"id": HOSTILE, "attempt": 1, "seconds": 1.0}]
     progress = {"total": 3, "done": 2, "running": running, "pid": 1}
