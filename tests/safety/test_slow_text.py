@@ -10,6 +10,7 @@ import pytest
 
 from coder.base.ignore import Rules
 from coder.engine.verify.choice import asked_for, refused
+from coder.models.salvage.find_calls import find_calls
 from coder.policy.secrets.formats import find_secrets
 from coder.policy.shell import tree
 from coder.policy.shell.judge import judge
@@ -29,9 +30,14 @@ def patch(text: str) -> object:
     return parse_envelope(["*** Begin Patch", "*** Add File: a", *text.split("\n")])
 
 
+def salvaged(text: str) -> object:
+    return find_calls(text + "{", [], lambda _name, _arguments: False)
+
+
 @pytest.mark.parametrize(
     ("work", "unit", "size"),
     [
+        *((salvaged, unit, SIZE // 4) for unit in (" ", "\n", "<|im_end|>")),
         *((refused, unit, SIZE) for unit in ("don't ", "verify with ", "不要", "skip the ")),
         *((asked_for, unit, SIZE) for unit in ("don't ", "verify with ", "不要再", "a.", "跑测试的", "1. ")),
         *((find_secrets, unit, 10 * SIZE) for unit in ("ghp_", "sk-", "eyJ", "api_key=")),

@@ -101,10 +101,11 @@ ELEMENT = re.compile(r"<([A-Za-z_][\w.-]{0,99})>")
 _NAME_THEN_OBJECT = re.compile(r"([\w.:/-]{1,100})\s*(?:\[CALL_ID\]\w{1,64})?(?:\[ARGS\])?\s*(?=\{)")
 _CLOSER = re.compile(rf"</?\|?{MARK}[\w:]{{1,40}}\|?\s*>")
 _BETWEEN = re.compile(r"[\s,;]*")
-_END_TOKENS = re.compile(
-    r"(?:\s|<\|(?:im_end|eot_id|eom_id|endoftext|end|end_of_text|call|return|user|observation)\|>"
-    r"|<｜end▁of▁sentence｜>|\[e~\[|</s>)+\Z"
+_END_TOKEN = re.compile(
+    r"(?:<\|(?:im_end|eot_id|eom_id|endoftext|end|end_of_text|call|return|user|observation)\|>"
+    r"|<｜end▁of▁sentence｜>|\[e~\[|</s>)\Z"
 )
+_LONGEST_TOKEN = 20  # characters
 _LINE_ENDS = re.compile(r"[ \t]*\n")
 _ANALYSIS = r"(?:<\|start\|>assistant)?<\|channel\|>analysis<\|message\|>"
 _THINKING = re.compile(
@@ -142,8 +143,7 @@ def asks_to_see_calls(text: str) -> bool:
 
 def find_calls(text: str, tools: Sequence[ToolSpec], is_call: IsCall) -> Found | None:
     """The calls at the end of an answer; None if there are none or it is ambiguous."""
-    end_of_text = _END_TOKENS.search(text)
-    end = end_of_text.start() if end_of_text else len(text)
+    end = _end_of(text)
     if end > _LONGEST:
         return None
     reader = Blocks(text[:end], tools, is_call)
@@ -174,6 +174,18 @@ def find_calls(text: str, tools: Sequence[ToolSpec], is_call: IsCall) -> Found |
     if not calls or prose_from < end or _EXAMPLE.search(prose[-200:]):
         return None
     return Found(start, calls, blocks)
+
+
+def _end_of(text: str) -> int:
+    """Where the text ends without blanks and the tokens that end an answer."""
+    end = len(text)
+    while True:
+        while end and text[end - 1].isspace():
+            end -= 1
+        token = _END_TOKEN.search(text, max(0, end - _LONGEST_TOKEN), end)
+        if token is None:
+            return end
+        end = token.start()
 
 
 def find_unrun(text: str, tools: Sequence[ToolSpec], is_call: IsCall) -> tuple[str, str] | None:
