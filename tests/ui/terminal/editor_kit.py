@@ -28,7 +28,6 @@ from coder.ui.terminal.input.input_history import ProjectHistory
 from coder.ui.terminal.input.keyboard import Keyboard
 from coder.ui.terminal.input.keys import bindings
 from coder.ui.terminal.input.menu import MenuItem, Menus
-from coder.ui.terminal.modes.mode_bar import NoBar
 from coder.ui.terminal.pick import Picker
 from coder.ui.terminal.screen_state import PromptState
 
@@ -71,7 +70,9 @@ class Bench:
         self.sent: list[str] = []
         self.cancelled = 0
         self.left = False
-        self.actions = Actions(InputFocus(self.editor, NoBar()), self.state, self, Path.cwd())
+        bar: Any = SimpleNamespace(editing=False, enter=lambda: False)
+        session: Any = self
+        self.actions = Actions(InputFocus(self.editor, bar), self.state, session, Path.cwd())
         self.picker = Picker(self.editor, Catalog("en"), lambda: (columns, 24), lambda: None)
         search = SearchToolbar()
         question: Any = SimpleNamespace(

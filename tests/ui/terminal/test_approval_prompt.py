@@ -49,8 +49,7 @@ def test_a_yes_typed_twice_does_not_answer_the_question_behind(
         show_question=lambda event: None,
         say_answer=lambda line: None,
         draw_now=lambda: None,
-        is_away=False,
-        has_unread_keys=False,
+        region=SimpleNamespace(is_lent=False, has_unread_keys=False),
     )
     prompt = ApprovalPrompt(
         state, focus, screen, questions, sent.append, lambda _delay, _do: None, Catalog("en")
@@ -85,7 +84,7 @@ def test_a_yes_typed_twice_does_not_answer_the_question_behind(
     prompt.answer(third, "y")
     assert sent[-1].answer == "yes"
     take(ApprovalResolved(approval_id="3", answer="yes"))
-    screen.has_unread_keys = True  # typed before the question was drawn
+    screen.region.has_unread_keys = True  # typed before the question was drawn
     now += 1.0
     take(asked(4))
     assert not state.answering

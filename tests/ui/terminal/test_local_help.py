@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from coder.engine.setup import built_in_commands
 from coder.protocol.events import CommandDone
 from coder.texts import Catalog
 from coder.ui.terminal.local_commands import LOCAL, resolve_command, run_local, with_local_help
-from coder.ui.terminal.render.theme import Theme
 
-
-class Nobody:
-    """A terminal that a line of help must not touch."""
-
-    theme = Theme("dark")
-    last_answer = ""
-
-    def toggle_vim(self) -> bool:
-        raise AssertionError
-
-    def send(self, sequence: str) -> None:
-        raise AssertionError
+NO_SCREEN: Any = None  # a line of help touches no terminal
 
 
 @pytest.mark.parametrize("name", LOCAL)
 def test_its_own_commands_have_their_line(name: str) -> None:
-    said = run_local(f"/help {name}", Nobody(), Catalog("en"))
-    assert said == run_local(f"/help /{name}", Nobody(), Catalog("en"))
+    said = run_local(f"/help {name}", NO_SCREEN, Catalog("en"))
+    assert said == run_local(f"/help /{name}", NO_SCREEN, Catalog("en"))
     assert said is not None
     assert said.startswith(f"/{name}")
     assert Catalog("en").say(f"help.{name}") in said
@@ -35,7 +25,7 @@ def test_its_own_commands_have_their_line(name: str) -> None:
 
 @pytest.mark.parametrize("text", ["/help", "/help undo", "/help nothing", "/helpvim", "help vim"])
 def test_the_rest_is_the_engine_s_to_tell(text: str) -> None:
-    assert run_local(text, Nobody(), Catalog("en")) is None
+    assert run_local(text, NO_SCREEN, Catalog("en")) is None
 
 
 def test_the_everyday_commands_come_first_and_every_one_once() -> None:

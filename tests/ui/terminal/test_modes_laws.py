@@ -27,7 +27,7 @@ from coder.ui.terminal.input.editing import Caret
 from coder.ui.terminal.input.menu import MenuItem, ranked
 from coder.ui.terminal.modes.form import FormField, ModeForm, caret_line, edited_text_line, field_of
 from coder.ui.terminal.modes.known_modes import KnownModes
-from coder.ui.terminal.modes.mode_bar import CustomModeBar, edited_in_place
+from coder.ui.terminal.modes.mode_bar import ModeBar, edited_in_place
 from coder.ui.terminal.modes.mode_menu import ModeMenu
 from coder.ui.terminal.render.theme import Theme
 from coder.ui.terminal.render.width import line_width, plain
@@ -148,7 +148,7 @@ def test_a_bar_takes_any_key_and_every_op_is_a_whole_target(
         sent.append(op)
         return True
 
-    bar = CustomModeBar(known, TEXTS, Theme("none"), send, lambda: (width, rows))
+    bar = ModeBar(known, TEXTS, Theme("none"), send, lambda: (width, rows))
     bar.enter()
     revisions = []
     for name, data in keys:
@@ -222,7 +222,7 @@ def test_an_edit_takes_back_no_other_one_neither_before_it_is_answered() -> None
         sent.append(op)
         return True
 
-    bar = CustomModeBar(known, TEXTS, Theme("none"), send, lambda: (80, 24))
+    bar = ModeBar(known, TEXTS, Theme("none"), send, lambda: (80, 24))
     bar.enter()
     for key in ("right", "enter", "x", "enter", "right", "enter", "y", "enter"):
         bar.key(key, key)
@@ -244,7 +244,7 @@ def test_the_caret_of_a_long_value_is_seen_where_there_is_little_room() -> None:
     one = definition("/mode-number-30", [ModeVariable("q")])
     known.handle(listed(one))
     known.handle(changed([rendered(one)]))
-    bar = CustomModeBar(known, TEXTS, Theme("none"), lambda _op: True, lambda: (40, 10))
+    bar = ModeBar(known, TEXTS, Theme("none"), lambda _op: True, lambda: (40, 10))
     bar.enter()
     bar.key("enter", "")
     bar.key("paste", "值" * 24)

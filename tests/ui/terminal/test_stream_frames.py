@@ -51,7 +51,7 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Bench, LiveReg
         async def main() -> None:
             with create_pipe_input() as keys:
                 monkeypatch.setattr(room, "keyboard_input", lambda: keys)
-                sections = SimpleNamespace(
+                sections: Any = SimpleNamespace(
                     live=lambda: bench.live,
                     status=lambda: ["status"],
                     queue=list,

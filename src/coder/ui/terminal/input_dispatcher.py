@@ -21,7 +21,7 @@ from coder.ui.terminal.transcript_pager import CHOOSING, pick_source, with_choic
 
 
 class InputDispatcher:
-    """The `SessionControl` of the REPL; keeps `state.queue` and `state.steered`."""
+    """The session as the prompt controls it; keeps `state.queue` and `state.steered`."""
 
     def __init__(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -12,9 +12,12 @@ from coder.engine.setup import built_in_commands
 from coder.protocol.events import CommandDone
 from coder.texts import Catalog
 from coder.ui.terminal.input.menu import Arguments, MenuItem
-from coder.ui.terminal.render.theme import NAMES, Theme
+from coder.ui.terminal.render.theme import NAMES
 from coder.ui.terminal.render.width import plain, wrap
 from coder.ui.terminal.statusline import clipboard
+
+if TYPE_CHECKING:
+    from coder.ui.terminal.screen import Screen
 
 # Columns that /help needs for a description column; in a narrower terminal it is not aligned.
 _ROOM_FOR_HELP = 24
@@ -24,27 +27,13 @@ _EVERYDAY = ("undo", "diff", "rewind", "model", "mode", "resume", "new", "exit")
 LOCAL = {"vim": "", "theme": "[dark|light|none]", "copy": ""}
 
 
-class Terminal(Protocol):
-    """The terminal as local commands use it."""
-
-    @property
-    def theme(self) -> Theme: ...
-
-    @property
-    def last_answer(self) -> str: ...
-
-    def toggle_vim(self) -> bool: ...
-
-    def send(self, sequence: str) -> None: ...
-
-
 def resolve_command(text: str) -> str:
     """Add a missing slash (`exit`, as in a shell) or drop a blank after it; other text is unchanged."""
     line = text.strip()
     return f"/{line[1:].lstrip()}" if line.startswith("/ ") else _BARE_WORDS.get(line.lower(), text)
 
 
-def run_local(text: str, terminal: Terminal, texts: Catalog) -> str | None:
+def run_local(text: str, screen: Screen, texts: Catalog) -> str | None:
     """The command's reply; None if the text is not a local command."""
     name, _, argument = text.strip().removeprefix("/").partition(" ")
     run = _COMMANDS.get(name) if text.strip().startswith("/") else None
@@ -52,7 +41,7 @@ def run_local(text: str, terminal: Terminal, texts: Catalog) -> str | None:
         return _help_on(argument.strip().removeprefix("/"), texts)
     if run is not None and argument.strip() and not LOCAL[name]:
         return texts.say("command.no_arguments", name=name)
-    return run(terminal, argument.strip(), texts) if run is not None else None
+    return run(screen, argument.strip(), texts) if run is not None else None
 
 
 def _help_on(name: str, texts: Catalog) -> str | None:
@@ -60,28 +49,28 @@ def _help_on(name: str, texts: Catalog) -> str | None:
     return f"/{name} {LOCAL[name]}".rstrip() + f"  {texts.say(f'help.{name}')}" if name in LOCAL else None
 
 
-def _vim(terminal: Terminal, argument: str, texts: Catalog) -> str:
-    return texts.say("terminal.vim_on" if terminal.toggle_vim() else "terminal.vim_off")
+def _vim(screen: Screen, argument: str, texts: Catalog) -> str:
+    return texts.say("terminal.vim_on" if screen.toggle_vim() else "terminal.vim_off")
 
 
-def _theme(terminal: Terminal, argument: str, texts: Catalog) -> str:
+def _theme(screen: Screen, argument: str, texts: Catalog) -> str:
     if argument and argument not in NAMES:
         return texts.say("terminal.theme_unknown", name=argument, names=", ".join(NAMES))
     if argument:
-        terminal.theme.name = argument
-    return texts.say("terminal.theme", name=terminal.theme.name, names=", ".join(NAMES))
+        screen.theme.name = argument
+    return texts.say("terminal.theme", name=screen.theme.name, names=", ".join(NAMES))
 
 
-def _copy(terminal: Terminal, argument: str, texts: Catalog) -> str:
-    answer = terminal.last_answer
+def _copy(screen: Screen, argument: str, texts: Catalog) -> str:
+    answer = screen.last_answer
     sequence = clipboard(answer)
     if sequence is None:
         return texts.say("terminal.copy_too_long" if answer else "terminal.copy_nothing")
-    terminal.send(sequence)
+    screen.send(sequence)
     return texts.say("terminal.copied", n=len(answer))
 
 
-_COMMANDS: dict[str, Callable[[Terminal, str, Catalog], str]] = {"vim": _vim, "theme": _theme, "copy": _copy}
+_COMMANDS: dict[str, Callable[[Screen, str, Catalog], str]] = {"vim": _vim, "theme": _theme, "copy": _copy}
 
 
 def _every_command() -> list[tuple[str, str]]:

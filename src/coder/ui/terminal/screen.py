@@ -152,14 +152,6 @@ class Screen:
     def edit_diff(self, text: str, done: Callable[[str | None], None]) -> None:
         edit_outside(self.region.app, text, ".diff", self._engine.view.root, done)
 
-    @property
-    def is_away(self) -> bool:
-        return self.region.is_lent
-
-    @property
-    def has_unread_keys(self) -> bool:
-        return self.region.has_unread_keys
-
     def toggle_vim(self) -> bool:
         return toggle_vim(self.region.app)
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 import unicodedata
 from collections.abc import Callable
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -35,6 +35,9 @@ from coder.ui.terminal.input.editor import InputFocus
 from coder.ui.terminal.render.escapes import safe
 from coder.ui.terminal.render.width import Line, line_width, wrap
 from coder.ui.terminal.screen_state import PromptState, question_done
+
+if TYPE_CHECKING:
+    from coder.ui.terminal.screen import Screen
 
 _PAUSE = 0.7  # seconds between two letters of a word
 _REST = {"y": "es", "a": "lways"}
@@ -110,7 +113,7 @@ class ApprovalPrompt:
         self,
         state: PromptState,
         focus: InputFocus,
-        screen: QuestionScreen,
+        screen: Screen,
         questions: QuestionQueue,
         submit: Callable[[ApprovalReply | SetOperatingMode], None],
         later: Later,
@@ -168,11 +171,11 @@ class ApprovalPrompt:
     def _take_keyboard(self) -> None:
         if self._current is None or self._state.answering or time.monotonic() < self._quiet_from:
             return
-        if self._editor.in_bar or self._screen.is_away:
+        if self._editor.in_bar or self._screen.region.is_lent:
             self._wait(_REPEAT_SECONDS)
             return
         self._screen.draw_now()  # no key may answer what is not on the screen yet
-        if self._screen.has_unread_keys:
+        if self._screen.region.has_unread_keys:
             self._wait(_REPEAT_SECONDS)
             return
         self._state.answering = True
@@ -253,7 +256,7 @@ class ApprovalPrompt:
         """Act if no other letter has followed."""
         editor = self._editor
         here = self._state.approval is event and self._state.answering and self._stage == "choose"
-        if here and editor.buffer.text == letter and not self._screen.has_unread_keys:
+        if here and editor.buffer.text == letter and not self._screen.region.has_unread_keys:
             editor.clear()
             self._act(event, letter)
             self._screen.draw_now()
@@ -396,34 +399,6 @@ def choice_rows(offered: list[KeyChoice], columns: int) -> list[Line]:
     return min(rows, wrap(line, columns), key=len)
 
 
-class QuestionScreen(Protocol):
-    """The screen, as far as questions need it."""
-
-    def show_question(self, event: ApprovalRequested) -> None: ...
-
-    def show_hunk(self, hunk: Hunk, number: int, count: int) -> None: ...
-
-    def say_answer(self, line: Line) -> None: ...
-
-    def draw_soon(self) -> None: ...
-
-    def draw_now(self) -> None: ...
-
-    def page_diff(self, text: str) -> None: ...
-
-    def edit_diff(self, text: str, done: Callable[[str | None], None]) -> None: ...
-
-    @property
-    def is_away(self) -> bool:
-        """Whether a pager or an editor has the terminal."""
-        ...
-
-    @property
-    def has_unread_keys(self) -> bool:
-        """Whether typed or pasted text was not handled yet."""
-        ...
-
-
 class HunkReview:
     """Goes through the hunks of one question; `finish` gets the reply and its echo."""
 
@@ -431,7 +406,7 @@ class HunkReview:
         self,
         event: ApprovalRequested,
         state: PromptState,
-        screen: QuestionScreen,
+        screen: Screen,
         finish: Callable[[ApprovalReply, str], None],
         texts: Catalog,
     ) -> None:

@@ -16,8 +16,10 @@ from coder.base.process.programs import Runs, find_chosen, own_environment, run
 if TYPE_CHECKING:
     from prompt_toolkit.application import Application
 
+    from coder.ui.terminal.input_dispatcher import InputDispatcher
+
 import time
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.filters import vi_navigation_mode
@@ -27,7 +29,7 @@ from prompt_toolkit.key_binding.vi_state import InputMode
 
 from coder.ui.terminal.input.editing import WindowShape, moved_by_rows, text_rows
 from coder.ui.terminal.input.editor import Editor, InputFocus
-from coder.ui.terminal.screen_state import Mode, PromptState, next_mode
+from coder.ui.terminal.screen_state import PromptState, next_mode
 
 if TYPE_CHECKING:
     from prompt_toolkit.application import Application
@@ -39,29 +41,11 @@ _NEVER = float("-inf")
 _LEAVE_HINT = "terminal.leave_hint"  # after Ctrl+C on an empty line: a second one leaves
 
 
-class SessionControl(Protocol):
-    """The session, as keys control it."""
-
-    def submit(self, text: str) -> None: ...
-
-    def steer(self, text: str) -> None: ...
-
-    def set_mode(self, mode: Mode) -> None: ...
-
-    def show_transcript(self) -> None: ...
-
-    def rewind(self) -> None: ...
-
-    def cancel(self) -> None: ...
-
-    def leave(self) -> None: ...
-
-
 class Actions:
     """One method per key binding."""
 
     def __init__(
-        self, focus: InputFocus, state: PromptState, session: SessionControl, workspace: Path
+        self, focus: InputFocus, state: PromptState, session: InputDispatcher, workspace: Path
     ) -> None:
         self.editor, self.focus = focus.editor, focus
         self.state = state

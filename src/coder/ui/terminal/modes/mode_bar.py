@@ -6,7 +6,7 @@ It holds only the focus and the value being edited; `known_modes` has the modes'
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 from coder.protocol.modes import ModeStateChanged, ModeVariableState, RenderedMode
 from coder.texts import Catalog
@@ -40,11 +40,22 @@ Send = Callable[[SetModeState | TriggerInstantMode], bool]
 """False if it cannot be sent now."""
 
 
-class CustomModeBar:
+class ModeBar:
+    """Shown below the input. Down on the newest line calls `enter`; if that is True, `key` gets every key
+    until it returns something other than "stay"."""
+
     def __init__(
-        self, known: KnownModes, texts: Catalog, theme: Theme, send: Send, size: Callable[[], tuple[int, int]]
+        self,
+        known: KnownModes,
+        texts: Catalog,
+        theme: Theme,
+        send: Send,
+        size: Callable[[], tuple[int, int]],
+        *,
+        plain: bool = False,
     ) -> None:
-        self.known, self.texts, self.theme = known, texts, theme
+        """`plain`: nothing is shown."""
+        self.known, self.texts, self.theme, self._plain = known, texts, theme, plain
         self.focused = False
         self.focus = BarFocus()
         self.form: ModeForm | None = None
@@ -61,7 +72,7 @@ class CustomModeBar:
     def enter(self) -> bool:
         """Focus the mode that was enabled last."""
         entries = self.known.entries()
-        if not entries:
+        if not entries or self._plain:
             return False
         ids = [entry.mode.mode_id for entry in entries]
         self.focus = BarFocus()
@@ -86,7 +97,7 @@ class CustomModeBar:
         the focus returns to the input, else to the bar."""
         definition, mode = self.known.definition(mode_id), self.known.mode(mode_id)
         variables = self.known.variables(mode_id)
-        if not variables:
+        if not variables or self._plain:
             return False
         from coder.ui.terminal.modes.form import ModeForm
 
@@ -229,8 +240,8 @@ class CustomModeBar:
     # drawing
 
     def rows(self, width: int) -> list[str]:
-        _, rows = self._size()
-        return [self.theme.line(line) for line in self._lines(width, rows)]
+        lines = [] if self._plain else self._lines(width, self._size()[1])
+        return [self.theme.line(line) for line in lines]
 
     def _lines(self, width: int, rows: int) -> list[Line]:
         entries = self.known.entries()
@@ -425,50 +436,6 @@ KeyAnswer = Literal["stay", "leave", "pass"]
 
 # prompt_toolkit names these keys by their control characters.
 _NAMES = {"c-m": "enter", "c-i": "tab", "c-h": "backspace", "c-j": "newline", "<bracketed-paste>": "paste"}
-
-
-class ModeBar(Protocol):
-    """The bar below the input. Down on the newest line calls `enter`; if that returns True, `key` gets every
-    key until it returns something other than "stay"."""
-
-    def rows(self, width: int) -> list[str]:
-        """Sanitized text with SGR colours, at most `width` columns wide."""
-        ...
-
-    @property
-    def editing(self) -> bool:
-        """Whether a value is being edited: nothing else may take the keys."""
-        ...
-
-    def enter(self) -> bool: ...
-
-    def leave(self) -> None:
-        """The focus is lost, by Ctrl+C or by a question while nothing is being edited."""
-        ...
-
-    def key(self, name: str, data: str) -> KeyAnswer:
-        """`name` as `key_name` gives it: "left", "enter", "escape", "paste", a character."""
-        ...
-
-
-class NoBar:
-    """The null object, for plain output."""
-
-    def rows(self, width: int) -> list[str]:
-        return []
-
-    @property
-    def editing(self) -> bool:
-        return False
-
-    def enter(self) -> bool:
-        return False
-
-    def leave(self) -> None:
-        """Lose the focus: Ctrl+C, or a question while nothing is edited."""
-
-    def key(self, name: str, data: str) -> KeyAnswer:
-        return "leave"
 
 
 def key_name(key: object) -> str:

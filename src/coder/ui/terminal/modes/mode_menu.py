@@ -17,7 +17,7 @@ from coder.protocol.modes import (
 from coder.texts import Catalog
 from coder.ui.terminal.input.menu import MenuItem
 from coder.ui.terminal.modes.known_modes import KnownModes
-from coder.ui.terminal.modes.mode_bar import CustomModeBar, ModeAnnouncer, ModeBar, NoBar
+from coder.ui.terminal.modes.mode_bar import ModeAnnouncer, ModeBar
 from coder.ui.terminal.render.escapes import flat
 from coder.ui.terminal.render.theme import Theme
 
@@ -130,8 +130,7 @@ class Modes:
     ) -> None:
         self.known = KnownModes()
         self.menu = ModeMenu(self.known, texts)
-        self._form = None if plain else CustomModeBar(self.known, texts, theme, send, size)
-        self.bar: ModeBar = self._form or NoBar()
+        self.bar = ModeBar(self.known, texts, theme, send, size, plain=plain)
         self._announcer = ModeAnnouncer(texts) if plain else None
         self._send, self._say = send, say
         self._list_modes_next = False
@@ -158,7 +157,7 @@ class Modes:
     def fill(self, data: Mapping[str, object]) -> bool:
         """Open the form if the command's result asks for it; returns whether it is open."""
         mode_id, values = data.get("mode_id"), data.get("values")
-        if self._form is None or not data.get("form") or not isinstance(mode_id, str):
+        if not data.get("form") or not isinstance(mode_id, str):
             return False
         given = {str(k): str(v) for k, v in values.items()} if isinstance(values, dict) else {}
-        return self._form.open_form(mode_id, given, from_line=True)
+        return self.bar.open_form(mode_id, given, from_line=True)

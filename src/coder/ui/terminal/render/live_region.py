@@ -10,7 +10,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import lru_cache, partial
-from typing import Any, Protocol, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from prompt_toolkit.application import Application, get_app, in_terminal
 from prompt_toolkit.application.current import set_app
@@ -43,6 +43,9 @@ from coder.ui.terminal.input.keyboard import InputControl, keyboard_input
 from coder.ui.terminal.render.escapes import redirect_to_devnull
 from coder.ui.terminal.render.theme import NAMES, Theme, colour_depth
 from coder.ui.terminal.render.width import text_width
+
+if TYPE_CHECKING:
+    from coder.ui.terminal.render.live_rows import LiveRows
 
 ESCAPE_SECONDS = 0.025  # timeout after an Esc that may start a sequence; applied twice
 SEQUENCE_SECONDS = 1.0  # timeout of key chords such as Ctrl+X Ctrl+E
@@ -262,18 +265,6 @@ def theme_for_background(answer: str) -> str:
     return "light" if brightness > 0.5 else "dark"
 
 
-class Sections(Protocol):
-    """The sections of the live region, each as its current rows with SGR colours."""
-
-    def live(self) -> Sequence[str]: ...
-    def status(self) -> Sequence[str]: ...
-    def queue(self) -> Sequence[str]: ...
-    def menu(self) -> Sequence[str]: ...
-    @property
-    def bar(self) -> Rows: ...
-    def prompt(self) -> str: ...
-
-
 class LiveRegion:
     """Draws the live rows, and commits finished ones to scrollback."""
 
@@ -281,7 +272,7 @@ class LiveRegion:
         self,
         output: FrameOutput,
         buffer: Buffer,
-        sections: Sections,
+        sections: LiveRows,
         keys: KeyBindingsBase,
         *,
         vim: bool,
@@ -324,7 +315,7 @@ class LiveRegion:
             output=output,
         )
 
-    def _below(self, sections: Sections) -> Hashable:
+    def _below(self, sections: LiveRows) -> Hashable:
         """Cache key of the rows from the prompt on: other state changes only with a key, which redraws."""
         text = self.buffer.text, self.buffer.cursor_position
         return text, sections.prompt(), tuple(sections.menu()), tuple(sections.bar()), self.app.editing_mode
