@@ -8,5 +8,6 @@ from coder.base.lazy import submodules
 
 if TYPE_CHECKING:
     from coder.ui.acp import acp_server as acp_server
+    from coder.ui.acp import acp_session as acp_session
 
 __getattr__ = submodules(__name__)

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from coder import __version__
-from coder.base.rpc import INTERNAL, INVALID_PARAMS, Answered, Id, Method, RpcError, request_id
+from coder.base.rpc import INVALID_PARAMS, Answered, Id, Method, RpcError, request_id
 from coder.texts import Catalog, pick_language
+from coder.ui import acp
 from coder.ui.acp.params import (
     PROTOCOL_VERSION,
     Authenticate,
@@ -34,8 +35,6 @@ from coder.ui.stdio import AUTH_REQUIRED, FLUSHING, NOT_FOUND, EditorOutbox, Edi
 
 if TYPE_CHECKING:
     from coder.config.schema import OperatingMode
-    from coder.engine.setup import Options
-    from coder.history.store import SessionStore
     from coder.ui.acp.acp_session import EditorSession
 
 _PAGE = 50  # sessions in one answer of `session/list`
@@ -117,29 +116,15 @@ class AcpServer:
         """Empty if a provider is configured; else a method that describes what to set."""
         if any(self._chosen.environ.get(name) for name in _PROVIDER_VARIABLES):
             return []  # reading the settings would double the time of this answer
-        problem = self._provider_problem()
+        problem = acp.acp_session.provider_problem(self._chosen, self._texts)
         if not problem:
             return []
         return [{"id": _AUTH, "name": self._texts.say("acp.auth"), "description": problem}]
 
-    def _provider_problem(self) -> str:
-        from coder.config import ConfigError
-        from coder.config.providers import NoProvider
-        from coder.engine.setup import provider_of, read_settings
-
-        options = self._options(Path.cwd())
-        try:
-            provider_of(options, read_settings(options))
-        except NoProvider as error:
-            return error.text(self._texts)
-        except ConfigError:
-            return ""  # perhaps only in this directory: `session/new` reports it
-        return ""
-
     async def authenticate(self, params: Authenticate) -> dict[str, Any]:
         if params.method_id != _AUTH:
             raise RpcError(INVALID_PARAMS, self._texts.say("acp.no_auth", name=params.method_id))
-        if problem := self._provider_problem():
+        if problem := acp.acp_session.provider_problem(self._chosen, self._texts):
             raise RpcError(AUTH_REQUIRED, problem)
         return {}
 
@@ -154,47 +139,23 @@ class AcpServer:
 
     # sessions
 
-    def _options(self, cwd: Path, **more: Any) -> Options:
-        from coder.engine.setup import Options
-
-        chosen = self._chosen
-        return Options(
-            cwd=cwd,
-            environ=chosen.environ,
-            mode=chosen.mode,
-            preset=chosen.preset,
-            model=chosen.model,
-            lang=chosen.lang,
-            config_file=chosen.config_file,
-            log_dir=chosen.log_dir,
-            can_ask=True,
-            session_kind="acp",
-            **more,
-        )
-
     async def new_session(self, params: NewSession) -> Answered:
         session = await self._open(params, None)
         return Answered({"sessionId": session.id, **_state(session)}, session.begin)
 
     async def load_session(self, params: OldSession) -> Answered:
         """Replays the record before the answer, as the protocol requires."""
-        from coder.history.rewound import current_log
-        from coder.ui.acp.updates import RecordReplay
-
         async with self._opening:
             session = await self._reopen(params)
-            replay = RecordReplay(session.updates)
             try:
-                for result, event in enumerate(current_log(self._store(params.cwd).log_path(session.id))):
-                    replay.take(event)
+                for number in session.replay(acp.acp_session.store_of(self._chosen, params.cwd)):
                     await self._outbox.room()
-                    if not result % _BATCH:
+                    if not number % _BATCH:
                         await asyncio.sleep(0)
             except BaseException:  # cancelled, or unreadable
                 self._sessions.pop(session.id, None)
                 await session.close()
                 raise
-            replay.done()
         return Answered(_state(session), session.begin)
 
     async def resume_session(self, params: OldSession) -> Answered:
@@ -204,7 +165,7 @@ class AcpServer:
 
     async def _reopen(self, params: OldSession) -> EditorSession:
         self._directory(params.cwd)
-        if not self._store(params.cwd).exists(params.session_id):
+        if not acp.acp_session.store_of(self._chosen, params.cwd).exists(params.session_id):
             raise RpcError(NOT_FOUND, self._texts.say("session.missing", id=params.session_id))
         if open_one := self._sessions.pop(params.session_id, None):  # a reloaded window
             await open_one.close()
@@ -214,32 +175,12 @@ class AcpServer:
 
     async def _open(self, params: NewSession, resume: str | None) -> EditorSession:
         """Raises `RpcError` with a message for the person."""
-        from coder.config import ConfigError
-        from coder.config.providers import NoProvider
-        from coder.engine.engine import Engine
-        from coder.engine.setup import open_agent, provider_of, read_settings, with_model_named
-        from coder.history.sinks import HistoryError
-        from coder.models.model import ModelError
-        from coder.ui.acp.acp_session import EditorSession
-        from coder.ui.acp.params import mcp_servers
-
         directory = self._directory(params.cwd)
         if params.additional_directories:
             raise RpcError(INVALID_PARAMS, self._texts.say("acp.one_folder"))
-        servers, wrong = mcp_servers(params.mcp_servers or [])
-        options = self._options(directory, mcp_servers=servers)
-        try:
-            settings = read_settings(options)
-            provider = await with_model_named(provider_of(options, settings))
-            engine = Engine(lambda emit: open_agent(options, settings, provider, emit))
-            engine.start(resume)
-        except (NoProvider, ConfigError) as error:
-            no_provider = error.phrase.key.startswith("config.no_provider")
-            raise RpcError(AUTH_REQUIRED if no_provider else INTERNAL, error.text(self._texts)) from error
-        except (ModelError, HistoryError) as error:
-            raise RpcError(INTERNAL, error.text(self._texts)) from error
-        session = EditorSession(self.peer, engine, provider, settings.texts)
-        session.notes += [settings.texts.say("acp.mcp_wrong", name=name) for name in wrong]
+        session = await acp.acp_session.open_session(
+            self.peer, self._chosen, self._texts, directory, params, resume
+        )
         self._sessions[session.id] = session
         return session
 
@@ -250,11 +191,6 @@ class AcpServer:
             raise RpcError(INVALID_PARAMS, self._texts.say("config.no_folder", directory=cwd))
         self._directories.setdefault(os.path.realpath(cwd), cwd)
         return Path(cwd)
-
-    def _store(self, cwd: str) -> SessionStore:
-        from coder.history.store import SessionStore
-
-        return SessionStore(Path(os.path.realpath(cwd)), self._chosen.log_dir)
 
     async def list_sessions(self, params: ListSessions) -> dict[str, Any]:
         """Sessions of one directory, or of all that this client has used: records are stored per
@@ -275,7 +211,9 @@ class AcpServer:
         return int(cursor)
 
     def _listed(self, directories: list[str]) -> list[dict[str, Any]]:
-        found = [(info, cwd) for cwd in directories for info in self._store(cwd).infos()]
+        found = [
+            (info, cwd) for cwd in directories for info in acp.acp_session.store_of(self._chosen, cwd).infos()
+        ]
         found.sort(key=lambda pair: pair[0].updated_at, reverse=True)
         return [
             {

@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from coder.base.rpc import INTERNAL, INVALID_PARAMS, Gone, RpcError
 from coder.base.text import one_line
-from coder.config.providers import Provider
+from coder.config import ConfigError
+from coder.config.providers import NoProvider, Provider
 from coder.config.schema import OPERATING_MODES
 from coder.engine.engine import Engine
-from coder.engine.setup import built_in_commands, listed_models
+from coder.engine.setup import (
+    Options,
+    built_in_commands,
+    listed_models,
+    open_agent,
+    provider_of,
+    read_settings,
+    with_model_named,
+)
+from coder.history.rewound import current_log
+from coder.history.sinks import HistoryError
+from coder.history.store import SessionStore
+from coder.models.model import ModelError
 from coder.policy.visible import visible
 from coder.protocol.events import (
     AnyEvent,
@@ -34,9 +49,21 @@ from coder.texts import Catalog
 from coder.tools.registry import built_in
 from coder.tools.text.hunks import REVIEW, Hunk, Review
 from coder.ui.acp.acp_tools import Update, own_name
-from coder.ui.acp.params import Block, FormAnswer, FormFields, PermissionAnswer, UnsupportedBlock, message_of
-from coder.ui.acp.updates import Updates
-from coder.ui.stdio import EditorPeer, log
+from coder.ui.acp.params import (
+    Block,
+    FormAnswer,
+    FormFields,
+    NewSession,
+    PermissionAnswer,
+    UnsupportedBlock,
+    mcp_servers,
+    message_of,
+)
+from coder.ui.acp.updates import RecordReplay, Updates
+from coder.ui.stdio import AUTH_REQUIRED, EditorPeer, log
+
+if TYPE_CHECKING:
+    from coder.ui.acp.acp_server import AcpChoices
 
 _MOST_MODELS = 500
 _STOP_REASONS = {"max_steps": "max_turn_requests", "prompt_limit": "max_tokens", "cancelled": "cancelled"}
@@ -129,6 +156,14 @@ class EditorSession:
         self.notes: list[str] = []  # remarks to send when the session begins
         if view.is_waiting:  # the engine repeats its question and continues the turn
             self._inputs.append(_Input("rest"))
+
+    def replay(self, store: SessionStore) -> Iterator[int]:
+        """Send the record as updates, event by event."""
+        replay = RecordReplay(self.updates)
+        for number, event in enumerate(current_log(store.log_path(self.id))):
+            replay.take(event)
+            yield number
+        replay.done()
 
     def begin(self) -> None:
         """Start sending updates, once the client knows the session's id."""
@@ -345,6 +380,64 @@ class EditorSession:
         await reading
         for question in self._questions.values():
             question.cancel()
+
+
+def session_options(chosen: AcpChoices, cwd: Path, **more: Any) -> Options:
+    return Options(
+        cwd=cwd,
+        environ=chosen.environ,
+        mode=chosen.mode,
+        preset=chosen.preset,
+        model=chosen.model,
+        lang=chosen.lang,
+        config_file=chosen.config_file,
+        log_dir=chosen.log_dir,
+        can_ask=True,
+        session_kind="acp",
+        **more,
+    )
+
+
+def provider_problem(chosen: AcpChoices, texts: Catalog) -> str:
+    """Why no provider can be used; empty if one is configured."""
+    options = session_options(chosen, Path.cwd())
+    try:
+        provider_of(options, read_settings(options))
+    except NoProvider as error:
+        return error.text(texts)
+    except ConfigError:
+        return ""  # perhaps only in this directory: `session/new` reports it
+    return ""
+
+
+def store_of(chosen: AcpChoices, cwd: str) -> SessionStore:
+    return SessionStore(Path(os.path.realpath(cwd)), chosen.log_dir)
+
+
+async def open_session(
+    peer: EditorPeer,
+    chosen: AcpChoices,
+    texts: Catalog,
+    directory: Path,
+    params: NewSession,
+    resume: str | None,
+) -> EditorSession:
+    """Raises `RpcError` with a message for the person."""
+    servers, wrong = mcp_servers(params.mcp_servers or [])
+    options = session_options(chosen, directory, mcp_servers=servers)
+    try:
+        settings = read_settings(options)
+        provider = await with_model_named(provider_of(options, settings))
+        engine = Engine(lambda emit: open_agent(options, settings, provider, emit))
+        engine.start(resume)
+    except (NoProvider, ConfigError) as error:
+        no_provider = error.phrase.key.startswith("config.no_provider")
+        raise RpcError(AUTH_REQUIRED if no_provider else INTERNAL, error.text(texts)) from error
+    except (ModelError, HistoryError) as error:
+        raise RpcError(INTERNAL, error.text(texts)) from error
+    session = EditorSession(peer, engine, provider, settings.texts)
+    session.notes += [settings.texts.say("acp.mcp_wrong", name=name) for name in wrong]
+    return session
 
 
 def _retrieve_exception(future: asyncio.Future[dict[str, Any]]) -> None:

@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from prompt_toolkit.application import run_in_terminal
+
 from coder.base.process.programs import Runs, find_chosen, own_environment, run
 from coder.base.text import one_line
 from coder.engine.engine import Engine
@@ -217,8 +219,6 @@ class TranscriptPager:
         command = pager_command(os.environ, self._view.root, at_end=at_end, hint=hint)
         if command is None or app is None:
             return False
-        from prompt_toolkit.application import run_in_terminal
-
         environment, paint = self._view.environment, self._theme.line
 
         def show() -> None:

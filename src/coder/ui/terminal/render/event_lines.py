@@ -24,6 +24,7 @@ from coder.protocol.events import (
     ToolCallChanged,
     VerifyChanged,
 )
+from coder.protocol.evidence import outcome as evidence_outcome
 from coder.protocol.modes import InstantModeExecuted
 from coder.texts import Catalog, Text
 from coder.tools.registry import built_in
@@ -337,10 +338,8 @@ def remark_lines(event: AnyEvent, texts: Catalog) -> list[Line]:
         case Failed(text):
             return [[("bad", line)] for line in safe(texts.of(text)).split("\n")]
         case Notice(text, level, evidence=Evidence() as evidence):
-            from coder.protocol.evidence import outcome
-
             style = "note" if level == "warning" else "dim"
-            return [[_EVIDENCE_MARKS[outcome(evidence)], (style, f" {flat(texts.of(text))}")]]
+            return [[_EVIDENCE_MARKS[evidence_outcome(evidence)], (style, f" {flat(texts.of(text))}")]]
         case Notice(text, level):
             return [
                 [("note" if level == "warning" else "dim", line)] for line in safe(texts.of(text)).split("\n")

@@ -128,10 +128,8 @@ def _comment_line(lexer: Lexer, line: str, state: CodeState) -> tuple[Line, Code
 def _run_rows(lexer: Lexer, lines: list[str], state: CodeState) -> tuple[list[Line], CodeState]:
     if not lines:
         return [], state
-    from pygments.lexer import RegexLexer
-
     above: list[str] = []
-    if isinstance(lexer, RegexLexer) and _has_standard_lexing(type(lexer)):
+    if _has_standard_lexing(type(lexer)):
         tokens, stack = _lexed(lexer, "\n".join(lines) + "\n", state.stack)
         state = msgspec.structs.replace(state, stack=stack)
     else:
@@ -156,7 +154,7 @@ def _rows(tokens: list[Token]) -> list[Line]:
 def _has_standard_lexing(kind: type[Lexer]) -> bool:
     from pygments.lexer import RegexLexer
 
-    return kind.get_tokens_unprocessed is RegexLexer.get_tokens_unprocessed
+    return issubclass(kind, RegexLexer) and (kind.get_tokens_unprocessed is RegexLexer.get_tokens_unprocessed)
 
 
 def _lexed(lexer: Lexer, text: str, stack: tuple[str, ...]) -> tuple[list[Token], tuple[str, ...]]:
