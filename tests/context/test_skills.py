@@ -13,8 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from placing import Place
 
-from coder.base.frontmatter import HeadFault, Node, read_header, read_simply, split
-from coder.base.frontmatter_yaml import read_with_yaml
+from coder.base.frontmatter import HeadFault, Node, read_header, read_simply, read_with_yaml, split
 from coder.engine.commands.extensions import skills_answer
 from coder.extend.skills import MAX_BODY, Skills
 from coder.policy.workspace import DirectoryWorkspace

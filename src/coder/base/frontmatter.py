@@ -5,10 +5,15 @@ Headers of `key: value` lines are parsed here; others by the YAML library, which
 
 from __future__ import annotations
 
+import re
+from typing import TYPE_CHECKING
+
 import msgspec
 
-from coder import base
 from coder.texts import CoderError
+
+if TYPE_CHECKING:
+    import yaml
 
 MAX_HEADER = 65_536  # characters
 FIRST_LINE = 2  # of the header, after the `---`
@@ -64,10 +69,7 @@ def split(text: str) -> tuple[str | None, str, int]:
 def read_header(header: str) -> dict[str, Node]:
     """The fields in order. Raises `HeadFault`."""
     simple = read_simply(header)
-    if simple is not None:
-        return simple
-
-    return base.frontmatter_yaml.read_with_yaml(header)
+    return read_with_yaml(header) if simple is None else simple
 
 
 def read_simply(header: str) -> dict[str, Node] | None:
@@ -103,3 +105,117 @@ def _value(number: int, rest: str) -> Node | None:
     if quote in _SPECIAL_STARTS or " #" in value or value.endswith(":"):
         return None
     return Node(number, value, plain=True)
+
+
+MAX_DEPTH = 16
+
+_YAML_ESCAPES = frozenset('0abt\tnvfre "/\\N_LPxuU')
+
+
+def read_with_yaml(header: str) -> dict[str, Node]:
+    import yaml
+
+    try:
+        node = _from_events(header)
+    except yaml.YAMLError as error:
+        try:
+            node = _from_events(_repaired(header))
+        except yaml.YAMLError:
+            raise _header_fault(error) from None
+    if node is None or node.absent:
+        return {}
+    if not isinstance(node.value, dict):
+        raise HeadFault("modes.header_no_fields", line=node.line)
+    return node.value
+
+
+_QUOTED = r'"(?:[^"\\]|\\[\s\S])*"'
+# `description: Use this when: asked`, which is invalid YAML but common.
+_COLON_IN_TEXT = r"(?m)^((?:- )?[A-Za-z][A-Za-z0-9_-]*: +)(\w[^#\n]*: [^#\n]*[^\s:])[ ]*$"
+
+
+def _repaired(header: str) -> str:
+    """Repair two unambiguous mistakes."""
+    header = re.sub(_QUOTED, _kept_backslashes, header)
+    return re.sub(_COLON_IN_TEXT, lambda m: f"{m[1]}'{m[2].replace(chr(39), chr(39) * 2)}'", header)
+
+
+def _kept_backslashes(match: re.Match[str]) -> str:
+    """Double backslashes that do not begin a YAML escape."""
+    return re.sub(r"\\(.)", lambda m: m[0] if m[1] in _YAML_ESCAPES else "\\" + m[0], match[0])
+
+
+def _header_fault(error: yaml.YAMLError) -> HeadFault:
+    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    line = FIRST_LINE + (mark.line if mark else 0)
+    why = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error).partition("\n")[0]
+    return HeadFault("modes.header_yaml", line=line, why=why)
+
+
+class _Open:
+    """An unfinished list or mapping; `key` waits for its value."""
+
+    def __init__(self, line: int, anchor: str | None, mapping: bool) -> None:
+        self.node = Node(line, {} if mapping else [])
+        self.anchor = anchor
+        self.key: str | None = None
+
+
+def _from_events(header: str) -> Node | None:
+    """The document's tree. Only events are used: tags are never constructed, and libyaml's tree builder
+    recurses without a bound and crashes on `[[[[…`."""
+    import yaml
+
+    loader = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
+    anchors: dict[str, Node] = {}
+    open_nodes: list[_Open] = []
+    root: Node | None = None
+    for event in yaml.parse(header, Loader=loader):
+        done: Node | None = None
+        line = FIRST_LINE + (event.start_mark.line if event.start_mark else 0)
+        if isinstance(event, yaml.ScalarEvent):
+            done = Node(line, event.value, plain=not event.style)
+            _remember(anchors, event.anchor, done)
+        elif isinstance(event, yaml.AliasEvent):
+            # Only finished nodes have anchors: no cycles, and shared nodes are not copied.
+            done = anchors.get(event.anchor or "")
+            if done is None:
+                raise HeadFault("modes.header_alias", line=line, name=event.anchor)
+        elif isinstance(event, yaml.CollectionStartEvent):
+            if len(open_nodes) >= MAX_DEPTH:
+                raise HeadFault("modes.header_deep", line=line, limit=MAX_DEPTH)
+            open_nodes.append(_Open(line, event.anchor, isinstance(event, yaml.MappingStartEvent)))
+        elif isinstance(event, yaml.CollectionEndEvent):
+            closed = open_nodes.pop()
+            done = closed.node
+            _remember(anchors, closed.anchor, done)
+        elif isinstance(event, yaml.DocumentStartEvent) and root is not None:
+            raise HeadFault("modes.header_documents", line=line)
+        if done is None:
+            continue
+        if open_nodes:
+            _add(open_nodes[-1], done, line)
+        else:
+            root = done
+    return root
+
+
+def _remember(anchors: dict[str, Node], anchor: str | None, node: Node) -> None:
+    if anchor is not None:
+        anchors[anchor] = node
+
+
+def _add(parent: _Open, node: Node, line: int) -> None:
+    value = parent.node.value
+    if isinstance(value, list):
+        value.append(node)
+    elif isinstance(value, dict):
+        if parent.key is not None:
+            value[parent.key] = node
+            parent.key = None
+            return
+        if not isinstance(node.value, str):
+            raise HeadFault("modes.header_key", line=line)
+        if node.value in value:
+            raise HeadFault("modes.header_twice", line=line, name=node.value)
+        parent.key = node.value

@@ -15,7 +15,7 @@ from coder.cli.arguments import positive
 from coder.cli.common import columns, parser_for, settings_from
 from coder.cli.search import indexing_shown, projects_of
 from coder.history.search.facts import ModelFacts
-from coder.history.search.stats import Figures, Stats, collect
+from coder.history.search.query import Figures, Stats, collect
 from coder.texts import Catalog
 from coder.ui.streams import Exit, show, show_json
 from coder.ui.terminal.render.escapes import flat
@@ -64,16 +64,16 @@ def _as_json(stats: Stats, roots: dict[str, str]) -> dict[str, Any]:
 
 
 def _row(one: Figures) -> dict[str, Any]:
-    facts = one.facts
+    facts, models = one.facts, one.models
     return {
         "sessions": one.sessions,
         "turns": facts.turns,
         "steps": facts.steps,
         "files_changed": facts.files,
-        "tokens": {"prompt": one.prompt, "cached": one.cached, "completion": one.completion},
-        "cache_share": round(one.cached / one.prompt, 4) if one.prompt else None,
-        "cost_usd": round(one.cost_usd, 6),
-        "model_ms": one.model_ms,
+        "tokens": {"prompt": models.prompt, "cached": models.cached, "completion": models.completion},
+        "cache_share": round(models.cached / models.prompt, 4) if models.prompt else None,
+        "cost_usd": round(models.cost_usd, 6),
+        "model_ms": models.wait_ms,
         "tool_ms": one.tool_ms,
         "person_ms": facts.person_ms,
         "turns_ended": facts.ends,
@@ -93,15 +93,15 @@ class _Page:
         self._bar = _plain_bar if plain else _block_bar
 
     def lines(self, stats: Stats, roots: dict[str, str]) -> Iterator[str]:
-        total, facts = stats.total, stats.total.facts
+        total, facts, every = stats.total, stats.total.facts, stats.total.models
         say = self.say
         yield say("stats.total", sessions=total.sessions, turns=facts.turns, steps=facts.steps)
         yield say(
             "stats.tokens",
-            prompt=f"{total.prompt:,}",
-            share=_share(total.cached, total.prompt),
-            completion=f"{total.completion:,}",
-            cost=_cost(total.cost_usd),
+            prompt=f"{every.prompt:,}",
+            share=_share(every.cached, every.prompt),
+            completion=f"{every.completion:,}",
+            cost=_cost(every.cost_usd),
         )
         if facts.checks:
             ran = ", ".join(
@@ -124,7 +124,10 @@ class _Page:
             ),
         )
         if roots:
-            named = sorted(stats.projects.items(), key=lambda item: -item[1].prompt - item[1].completion)
+            used = {name: one.models for name, one in stats.projects.items()}
+            named = sorted(
+                stats.projects.items(), key=lambda item: -used[item[0]].prompt - used[item[0]].completion
+            )
             rows = (self._use(roots[name], one) for name, one in named)
             yield from self._part("stats.by_project", _USE, rows)
         yield from self._part(
@@ -141,7 +144,7 @@ class _Page:
 
     def _times(self, total: Figures) -> Iterator[_Bar]:
         for key, spent in (
-            ("stats.time.model", total.model_ms),
+            ("stats.time.model", total.models.wait_ms),
             ("stats.time.tools", total.tool_ms),
             ("stats.time.person", total.facts.person_ms),
         ):
@@ -160,8 +163,8 @@ class _Page:
         return (self._use(day or "–", one) for day, one in list(days.items())[-_DAYS_SHOWN:])
 
     def _use(self, name: str, one: Figures) -> _Bar:
-        counts = [str(one.sessions), str(one.facts.turns), str(one.facts.steps)]
-        return [name, *counts, *_tokens(one), _cost(one.cost_usd)], one.prompt + one.completion
+        counts, models = [str(one.sessions), str(one.facts.turns), str(one.facts.steps)], one.models
+        return [name, *counts, *_tokens(models), _cost(models.cost_usd)], models.prompt + models.completion
 
     def _part(self, title: str, head: Sequence[str] | None, bars: Iterable[_Bar]) -> Iterator[str]:
         """A heading and a table; each row ends with a bar, or with none where the terminal is too narrow."""
@@ -213,7 +216,7 @@ def _plain_bar(share: float, room: int) -> str:
     return "#" * (max(1, round(share * room)) if share else 0)
 
 
-def _tokens(one: Figures | ModelFacts) -> list[str]:
+def _tokens(one: ModelFacts) -> list[str]:
     return [f"{one.prompt:,}", _share(one.cached, one.prompt), f"{one.completion:,}"]
 
 

@@ -5,19 +5,14 @@ Every change is a read-modify-replace under a lock, so concurrent processes lose
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import msgspec
 
-from coder.base.files import locked, set_aside, write_durably
-from coder.config import ConfigError
-from coder.config.files import read_bounded, reason
+from coder.config.files import JsonFile
 from coder.texts import Text
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 class _AllowFile(msgspec.Struct, frozen=True):
@@ -28,54 +23,47 @@ class _AllowFile(msgspec.Struct, frozen=True):
 
 
 class Allowlist:
-    """Commands that run without approval in one project. An unreadable file allows nothing; `problem` then
-    says why."""
+    """Commands that run without approval in one project. An unreadable file allows nothing."""
 
     def __init__(self, home: Path, root: Path) -> None:
         self._home, self._root = home, root.resolve()
-        self.problem: Text | None = None
 
     @cached_property
+    def _file(self) -> JsonFile[_AllowFile]:
+        """Lazy: a digest loads OpenSSL, which the first request need not wait for."""
+        path = project_directory(self._home, self._root) / "allowlist.json"
+        return JsonFile(path, _AllowFile, "config.allowlist_not_saved")
+
+    @property
     def path(self) -> Path:
-        """Made when it is needed: a digest loads OpenSSL, which the first request need not wait for."""
-        return project_directory(self._home, self._root) / "allowlist.json"
+        return self._file.path
+
+    @property
+    def problem(self) -> Text | None:
+        """Why the file was unreadable when it was last read."""
+        return self._file.problem
 
     def names(self) -> list[str]:
         """In the order of approval."""
-        self.problem = None
-        try:
-            data = read_bounded(self.path, str(self.path))
-            return [] if data is None else msgspec.json.decode(data, type=_AllowFile).names
-        except ConfigError as error:
-            self.problem = error.phrase
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            self.problem = Text("config.corrupt_store", file=str(self.path), why=reason(error))
-        return []
+        return self._file.read().names
 
     def add(self, *names: str) -> None:
         """Allow these from now on. Raises `ConfigError` if that cannot be saved."""
-        self._change(lambda known: dict.fromkeys([*known, *names]))
+        self._file.change(lambda known: self._with(dict.fromkeys([*known.names, *names])))
 
     def revoke(self, name: str) -> bool:
         """Revoke one; returns whether it was allowed. Raises `ConfigError`."""
-        had: list[bool] = []
+        known: list[str] = []
 
-        def less(known: list[str]) -> list[str]:
-            had.append(name in known)
-            return [kept for kept in known if kept != name]
+        def without(file: _AllowFile) -> _AllowFile:
+            known.extend(file.names)
+            return self._with(kept for kept in known if kept != name)
 
-        self._change(less)
-        return had == [True]
+        self._file.change(without)
+        return name in known
 
-    def _change(self, change: Callable[[list[str]], Iterable[str]]) -> None:
-        try:
-            with locked(self.path):
-                file = _AllowFile(project=str(self._root), names=list(change(self.names())))
-                if self.problem is not None:
-                    set_aside(self.path)
-                write_durably(self.path, msgspec.json.format(msgspec.json.encode(file)))
-        except OSError as error:
-            raise ConfigError("config.allowlist_not_saved", file=str(self.path), why=reason(error)) from None
+    def _with(self, names: Iterable[str]) -> _AllowFile:
+        return _AllowFile(project=str(self._root), names=list(names))
 
 
 def project_directory(home: Path, root: Path) -> Path:

@@ -5,16 +5,20 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, Generic, TypeVar
+
+import msgspec
 
 from coder import base
-from coder.base.files import write_atomically
+from coder.base.files import locked, set_aside, write_atomically, write_durably
 from coder.base.safe_open import parent_of
 from coder.base.text import shown
 from coder.config import ConfigError
+from coder.texts import Text
 
-if TYPE_CHECKING:
-    from pathlib import Path
+Form = TypeVar("Form", bound=msgspec.Struct)
 
 DIRECTORY: Final = ".coder"
 IGNORED_BY_GIT: Final = "/.gitignore\n/history/\n/sessions/\n"  # itself too: `git status` stays as it was
@@ -43,8 +47,7 @@ def read_bounded(path: Path, label: str, bound: Path | None = None) -> bytes | N
         if bound is None:
             descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         else:
-            path.stat()  # what is not there is no fault, wherever a link leads
-
+            path.stat()  # a missing file is no error, wherever a link leads
             descriptor = base.safe_open.open_beneath(path, bound)
     except FileNotFoundError:
         return None
@@ -89,3 +92,36 @@ def ensure_directory(cwd: Path) -> Path:
         with contextlib.suppress(FileExistsError):  # lost the race to another process
             write_atomically(ignoring, IGNORED_BY_GIT.encode("ascii"), 0o644, new=True, resolved=True)
     return directory
+
+
+class JsonFile(Generic[Form]):
+    """A JSON file in $CODER_HOME. `problem` says why the last `read` found it unreadable."""
+
+    def __init__(self, path: Path, form: type[Form], not_saved: str) -> None:
+        """`not_saved`: key of the error message for a failed `change`."""
+        self.path = path
+        self.problem: Text | None = None
+        self._form, self._not_saved = form, not_saved
+
+    def read(self) -> Form:
+        """The content; the default if it is missing or unreadable."""
+        self.problem = None
+        try:
+            data = read_bounded(self.path, str(self.path))
+            return self._form() if data is None else msgspec.json.decode(data, type=self._form)
+        except ConfigError as error:
+            self.problem = error.phrase
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            self.problem = Text("config.corrupt_store", file=str(self.path), why=reason(error))
+        return self._form()
+
+    def change(self, change: Callable[[Form], Form]) -> None:
+        """Read, modify and replace it under a lock. An unreadable file is renamed. Raises `ConfigError`."""
+        try:
+            with locked(self.path):
+                after = change(self.read())
+                if self.problem is not None:
+                    set_aside(self.path)
+                write_durably(self.path, msgspec.json.format(msgspec.json.encode(after)))
+        except OSError as error:
+            raise ConfigError(self._not_saved, file=str(self.path), why=reason(error)) from None

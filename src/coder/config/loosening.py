@@ -13,6 +13,7 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from hashlib import sha256
+from operator import lt, ne
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
@@ -165,10 +166,6 @@ def _address(config: Config, environ: Mapping[str, str]) -> str:
         return ""
 
 
-def _any_change(mine: object, theirs: object) -> bool:
-    return mine != theirs
-
-
 def _becomes_true(mine: object, theirs: object) -> bool:
     return bool(theirs) and not mine
 
@@ -179,18 +176,6 @@ def _becomes_false(mine: object, theirs: object) -> bool:
 
 def _adds(mine: list[str], theirs: list[str]) -> bool:
     return not set(theirs) <= set(mine)
-
-
-def _looser_preset(mine: Preset, theirs: Preset) -> bool:
-    return _PRESETS.index(theirs) > _PRESETS.index(mine)
-
-
-def _weaker_backend(mine: str, theirs: str) -> bool:
-    return theirs != mine and theirs != "bubblewrap"
-
-
-def _weaker_sandbox(mine: str, theirs: str) -> bool:
-    return _SANDBOX.index(theirs) > _SANDBOX.index(mine)
 
 
 def _opens_network(mine: bool | NetworkRules, theirs: bool | NetworkRules) -> bool:
@@ -208,10 +193,6 @@ def _hosts(network: bool | NetworkRules) -> set[str]:
     return set(network.allow) if isinstance(network, NetworkRules) else set()
 
 
-def _may_spend_more(mine: float | None, theirs: float | None) -> bool:
-    return mine is not None and (theirs is None or theirs > mine)
-
-
 def _lifted_bounds(project: Settings, person: Config, together: Config) -> Iterator[tuple[KeyPath, Reason]]:
     for section, name, reason, looser in _BOUNDS:
         usual, mine, theirs = (getattr(getattr(c, section), name) for c in (Config(), person, together))
@@ -219,46 +200,43 @@ def _lifted_bounds(project: Settings, person: Config, together: Config) -> Itera
             yield (section, name), reason
 
 
-def _raises(mine: float, theirs: float) -> bool:
-    return theirs > mine
-
-
-def _raises_turns(mine: int, theirs: int) -> bool:
-    return theirs < 0 or theirs > mine  # -1: unlimited
-
-
 # Scalar settings: section, key, reason, and the test for looser
 _RULES: Final[tuple[tuple[str, str, Reason, Callable[[Any, Any], bool]], ...]] = (
-    ("provider", "base_url", "sends", _any_change),
-    ("ui", "statusline", "starts", _any_change),
-    ("ui", "keys", "loosens", _any_change),  # an everyday key may become the one for the operating mode
-    ("provider", "api_key", "sends", _any_change),
-    ("permission", "preset", "loosens", _looser_preset),
+    ("provider", "base_url", "sends", ne),
+    ("ui", "statusline", "starts", ne),
+    ("ui", "keys", "loosens", ne),  # an everyday key may become the one for the operating mode
+    ("provider", "api_key", "sends", ne),
+    ("permission", "preset", "loosens", lambda mine, theirs: _PRESETS.index(theirs) > _PRESETS.index(mine)),
     ("permission", "command_allowlist", "loosens", _adds),
     ("approval", "interactive", "loosens", _becomes_false),
     ("approval", "auto_approve_ask", "loosens", _becomes_true),
     ("safety", "redact_secrets", "sends", _becomes_false),
-    ("safety", "command_timeout_ms", "loosens", _raises),
-    ("safety", "output_limit_bytes", "loosens", _raises),
-    ("sandbox", "mode", "loosens", _weaker_sandbox),
-    ("sandbox", "backend", "loosens", _weaker_backend),
+    ("safety", "command_timeout_ms", "loosens", lt),
+    ("safety", "output_limit_bytes", "loosens", lt),
+    ("sandbox", "mode", "loosens", lambda mine, theirs: _SANDBOX.index(theirs) > _SANDBOX.index(mine)),
+    ("sandbox", "backend", "loosens", lambda mine, theirs: theirs not in (mine, "bubblewrap")),
     ("sandbox", "network", "loosens", _opens_network),
     ("sandbox", "writable", "loosens", _adds),
     ("workflow", "auto_verify_after_edit", "starts", _becomes_true),
     ("workflow", "verify_commands", "starts", _adds),
     ("workflow", "verify_allow", "starts", _adds),
-    ("budget", "max_usd", "costs", _may_spend_more),
+    (
+        "budget",
+        "max_usd",
+        "costs",
+        lambda mine, theirs: mine is not None and (theirs is None or theirs > mine),
+    ),
     ("ide", "enabled", "sends", _becomes_true),
 )
 # Settings that name a model
 _MODELS: Final = (("provider", "model"), ("routing", "fast"), ("routing", "strong"))
 # Limits that a project may set, but not raise where the person has set one
 _BOUNDS: Final[tuple[tuple[str, str, Reason, Callable[[Any, Any], bool]], ...]] = (
-    ("workflow", "max_verify_attempts", "costs", _raises),
-    ("runtime", "max_steps", "costs", _raises),
-    ("runtime", "max_session_turns", "costs", _raises_turns),
-    ("runtime", "max_continuations", "costs", _raises),
-    ("budget", "warn_at", "costs", _raises),
+    ("workflow", "max_verify_attempts", "costs", lt),
+    ("runtime", "max_steps", "costs", lt),
+    ("runtime", "max_session_turns", "costs", lambda mine, theirs: theirs < 0 or theirs > mine),
+    ("runtime", "max_continuations", "costs", lt),
+    ("budget", "warn_at", "costs", lt),
 )
 # Settings with named entries, where any change counts
 _ENTRIES: Final[tuple[tuple[str, str, Reason], ...]] = (

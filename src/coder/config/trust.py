@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from coder.base.files import locked, set_aside, write_durably
 from coder.base.text import shown
-from coder.config import ConfigError
-from coder.config.files import read_bounded, reason
+from coder.config.files import JsonFile
 from coder.config.load import load
 from coder.texts import Catalog, Text
 
@@ -52,21 +50,18 @@ class TrustDifference(msgspec.Struct, frozen=True):
     then: dict[str, str] = {}
 
     def lines(self, texts: Catalog) -> list[str]:
-        return [phrase.text(texts) for phrase in self.phrases()]
+        return [text.text(texts) for text in self.texts()]
 
-    def phrases(self) -> list[Text]:
-        """One for each setting that differs."""
+    def texts(self) -> list[Text]:
+        """One line for each setting that differs."""
 
         def line(kind: str, key: str) -> Text:
             unknown = Text("trust.value_unknown")
             then = self.then.get(key, unknown)
             return Text(f"trust.{kind}", key=key, value=self.now.get(key, unknown), then=then)
 
-        return [
-            *(line("line_added", key) for key in self.added),
-            *(line("line_changed", key) for key in self.changed),
-            *(line("line_removed", key) for key in self.removed),
-        ]
+        kinds = {"line_added": self.added, "line_changed": self.changed, "line_removed": self.removed}
+        return [line(kind, key) for kind, keys in kinds.items() for key in keys]
 
 
 class _TrustFile(msgspec.Struct, frozen=True, rename={"directories": "folders"}):
@@ -79,12 +74,19 @@ class TrustStore:
     """The trust file. An unreadable one trusts nothing; `problem` then says why."""
 
     def __init__(self, home: Path) -> None:
-        self.path = home / "trust.json"
-        self.problem: Text | None = None
+        self._file = JsonFile(home / "trust.json", _TrustFile, "config.trust_not_saved")
+
+    @property
+    def path(self) -> Path:
+        return self._file.path
+
+    @property
+    def problem(self) -> Text | None:
+        return self._file.problem
 
     def status(self, root: Path, relevant: Mapping[str, Any]) -> TrustStatus:
         """The status of `root` with its current settings (`Loaded.relevant`)."""
-        known = self._read().directories.get(_real(root))
+        known = self._file.read().directories.get(_real(root))
         if known is None:
             return "untrusted"
         asked = _digests(relevant)
@@ -111,7 +113,7 @@ class TrustStore:
     def difference(self, root: Path, relevant: Mapping[str, Any], *, whole: bool = False) -> TrustDifference:
         """What changed since the directory was trusted; all is new where it was not. `whole`: current values
         as `whole_value`, for the person who decides."""
-        then = self._read().directories.get(_real(root), TrustedDirectory())
+        then = self._file.read().directories.get(_real(root), TrustedDirectory())
         known, asked = then.settings, _digests(relevant)
         # A caller that passes only settings or only modes does not know what is gone of the others.
         kinds = {key.startswith(MODES) for key in asked}
@@ -127,33 +129,13 @@ class TrustStore:
             then={shown(key): shown(value) for key, value in then.values.items()},
         )
 
-    def _read(self) -> _TrustFile:
-        self.problem = None
-        try:
-            data = read_bounded(self.path, str(self.path))
-            return _TrustFile() if data is None else msgspec.json.decode(data, type=_TrustFile)
-        except ConfigError as error:
-            self.problem = error.phrase
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            self.problem = Text("config.corrupt_store", file=str(self.path), why=reason(error))
-        return _TrustFile()
-
     def _change(self, root: str, change: Callable[[TrustedDirectory], TrustedDirectory | None]) -> None:
-        try:
-            with locked(self.path):
-                directories = dict(self._read().directories)
-                entry = change(directories.get(root, TrustedDirectory()))
-                if entry is None:
-                    directories.pop(root, None)
-                else:
-                    directories[root] = entry
-                if self.problem is not None:
-                    set_aside(self.path)
-                write_durably(
-                    self.path, msgspec.json.format(msgspec.json.encode(_TrustFile(directories=directories)))
-                )
-        except OSError as error:
-            raise ConfigError("config.trust_not_saved", file=str(self.path), why=reason(error)) from None
+        def changed(file: _TrustFile) -> _TrustFile:
+            directories = dict(file.directories)
+            entry = change(directories.pop(root, TrustedDirectory()))
+            return _TrustFile(directories if entry is None else {**directories, root: entry})
+
+        self._file.change(changed)
 
 
 def load_with_trust(

@@ -263,7 +263,7 @@ async def _trusted(session: Session, mode: ModeDefinition, command: str) -> None
     if session.agent.can_ask:
         asked = [Text("modes.trust_question", mode=mode.mode_id, command=command)]
         if status == "changed":
-            changes = store.difference(agent.root, relevant, whole=True).phrases()
+            changes = store.difference(agent.root, relevant, whole=True).texts()
             asked = [Text("trust.changed_question", directory=agent.root), *changes, *asked]
         answer = await engine.approval.ask_to_go_on(session, asked)
         if answer == "always":

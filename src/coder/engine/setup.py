@@ -329,7 +329,7 @@ def _tell_of_settings(agent: Agent, settings: Settings) -> None:
         warn("permissions.no_tool", names=", ".join(unknown))
     if settings.loaded.ignored and settings.trust_status == "changed":
         changes = TrustStore(settings.home).difference(agent.root, settings.loaded.relevant)
-        warn("trust.changed", changes=JoinedText(changes.phrases(), "; "))
+        warn("trust.changed", changes=JoinedText(changes.texts(), "; "))
     elif settings.loaded.ignored:
         warn("trust.ignored", keys=", ".join(sorted({one.key for one in settings.loaded.ignored})))
 

@@ -438,35 +438,13 @@ class Accepted(Entry, frozen=True, kw_only=True):
     seal: str
 
 
+# fmt: off
 AnyEntry = (
-    SessionStart
-    | SessionEnd
-    | Image
-    | TurnStart
-    | Assistant
-    | Action
-    | Observation
-    | Final
-    | TurnEnd
-    | Approval
-    | Verify
-    | Note
-    | Usage
-    | Routing
-    | Compaction
-    | Loop
-    | State
-    | Instructions
-    | ModeState
-    | Command
-    | Undo
-    | Rewind
-    | Citation
-    | Job
-    | Subagent
-    | Hook
-    | Accepted
+    SessionStart | SessionEnd | Image | TurnStart | Assistant | Action | Observation | Final | TurnEnd
+    | Approval | Verify | Note | Usage | Routing | Compaction | Loop | State | Instructions | ModeState
+    | Command | Undo | Rewind | Citation | Job | Subagent | Hook | Accepted
 )
+# fmt: on
 
 NAMES: dict[type[Entry], str] = {form: snake(form.__name__) for form in get_args(AnyEntry)}
 _FORMS = {name: form for form, name in NAMES.items()}

@@ -62,15 +62,9 @@ class Close(Op, frozen=True):
     """End the session: the record is completed and every child process ended."""
 
 
+# fmt: off
 AnyOp = (
-    UserInput
-    | Cancel
-    | ApprovalReply
-    | SetOperatingMode
-    | Query
-    | Steer
-    | Close
-    | ListCustomModes
-    | SetModeState
-    | TriggerInstantMode
+    UserInput | Cancel | ApprovalReply | SetOperatingMode | Query | Steer | Close | ListCustomModes
+    | SetModeState | TriggerInstantMode
 )
+# fmt: on
