@@ -23,8 +23,7 @@ NO_NEWLINE = "\\ No newline at end of file"
 
 
 class Diff(msgspec.Struct, frozen=True):
-    """A unified diff as lines, what it adds and takes away, and the new text's line that each hunk changes
-    first."""
+    """A unified diff as lines; `places`: the new text's line that each hunk changes first."""
 
     lines: list[str]
     additions: int
@@ -61,7 +60,6 @@ def line_blocks(old: list[str], new: list[str]) -> list[Block]:
 def _affordable(old: list[str], new: list[str]) -> bool:
     if max(len(old), len(new)) > MAX_LINES:
         return False
-
     counts = Counter(new)
     return sum(counts[line] for line in old) <= MAX_PAIRS
 

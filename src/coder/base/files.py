@@ -48,10 +48,8 @@ def write_atomically(
     new: bool = False,
     resolved: bool = False,
 ) -> None:
-    """Atomically write `path`, in a directory that exists, with exactly the mode `mode`. `resolved`: as
-    `replace_file` has it, for what is in a project; else the directory is ours. `beside`: the temporary
-    file's name, where only this process writes `path`: the next write removes what a kill left. `sync`: fsync
-    first. `new`: raise `FileExistsError` rather than replace."""
+    """Atomically write `path` with exactly `mode`. `resolved`: in a project, see `replace_file`. `beside`:
+    name of the temporary file, if only this process writes. `new`: raise `FileExistsError`."""
     temporary = beside or _temporary_name()
     with parent_of(path) if resolved else _own_directory(path.parent) as directory:
         if beside:
@@ -71,9 +69,8 @@ def _own_directory(path: Path) -> Iterator[int]:
 
 
 def replace_file(path: Path, data: bytes, mode: int | None = None) -> None:
-    """Atomically replace `path` with `data` (temporary file and rename). Raises `OSError`, changing nothing.
-    `path` must be resolved: symlinks in it are refused. An existing file keeps its mode and owner, a new one
-    gets 0666 minus the umask; `mode` overrides. Missing parent directories are created."""
+    """Atomically replace a resolved `path`, making directories. Keeps mode and owner; a new file gets 0666
+    minus the umask; `mode` overrides. Raises `OSError`, changing nothing."""
     with parent_of(path, make=True) as directory:
         _replace(path.name, directory, data, mode)
 
@@ -194,8 +191,7 @@ def _copy_owner(descriptor: int, existing: os.stat_result) -> None:
 
 @contextlib.contextmanager
 def lock_directories(paths: Iterable[Path]) -> Iterator[None]:
-    """Hold advisory locks on the directories of these files, so that sessions in one workspace take turns.
-    Best effort: a lock that cannot be had within `_LOCK_SECONDS` is skipped."""
+    """Hold advisory locks on the files' directories; skips those not free within `_LOCK_SECONDS`."""
     with contextlib.ExitStack() as stack:
         for directory in sorted({path.parent for path in paths}):  # one global order: no deadlock
             try:
@@ -230,9 +226,7 @@ PRIVATE: Final = 0o600
 
 
 def write_durably(path: Path, data: bytes, mode: int = PRIVATE, *, resolved: bool = False) -> None:
-    """Replace a file atomically, after the new content is on disk (fsync). `resolved`: see
-    `write_atomically`."""
-
+    """Replace a file atomically after an fsync. `resolved`: see `write_atomically`."""
     # a name that `_remove_leftovers` recognises
     beside = f".{path.name}.{os.urandom(6).hex()}.tmp"
     write_atomically(path, data, mode, beside=beside, sync=True, resolved=resolved)
@@ -257,8 +251,7 @@ def locked(path: Path) -> Iterator[None]:
 
 @contextmanager
 def locked_by_directory(path: Path, *, make: bool = False) -> Iterator[None]:
-    """The same with the parent directory of a resolved path as the lock: a lock file would litter a project.
-    `make`: create that directory."""
+    """`locked` without a lock file, which would litter a project. `make`: create the directory."""
     with parent_of(path, make=make) as parent:
         descriptor = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=parent)
     try:

@@ -162,8 +162,7 @@ class _Open:
 
 
 def _from_events(header: str) -> Node | None:
-    """The document's tree. Only events are used: tags are never constructed, and libyaml's tree builder
-    recurses without a bound and crashes on `[[[[…`."""
+    """The tree, from events: libyaml's tree builder recurses without a bound on `[[[[…`."""
     import yaml
 
     loader = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader

@@ -29,8 +29,7 @@ _MOST_STARS = 3  # in one name of a pattern: each more multiplies the time that 
 
 
 class SearchRoot(msgspec.Struct, frozen=True):
-    """Where to search: `start`, told relative to `base` (the workspace, where it contains `start`).
-    `closed`: places that are not walked into."""
+    """Search `start`; results are relative to `base`. `closed`: places that are not walked into."""
 
     root: Path
     start: Path
@@ -49,8 +48,7 @@ class SearchRoot(msgspec.Struct, frozen=True):
 
     @property
     def environments(self) -> list[str]:
-        """Virtual environments below `start`: a `.gitignore` need not name them, and their packages would
-        hide the project's own matches."""
+        """Virtual environments below `start`, whose packages would hide the project's own matches."""
         below = os.fspath(self.start).rstrip("/") + "/"
         found = [self.root / name for name in _ENVIRONMENTS if (self.root / name / "pyvenv.cfg").exists()]
         return [path for path in map(os.fspath, found) if path.startswith(below)]
@@ -84,8 +82,7 @@ class Rules:
 
     @classmethod
     def at(cls, root: Path, start: Path) -> Rules:
-        """The rules for the entries of `start`. A directory that is itself ignored, but asked for by name,
-        is shown by its own rules alone."""
+        """The rules for the entries of `start`; its own alone if it is itself ignored."""
         rules = cls()
         for directory, below in pairwise([*directories_above(root, start), start]):
             rules = rules.inside(os.fspath(directory))
@@ -128,16 +125,14 @@ def _lines(path: Path) -> list[str]:
 
 
 def _is_quick(pattern: str) -> bool:
-    """Whether it is matched in bounded time: `*a*a*a*a*b` takes hours for one long name. Such a line hides
-    nothing."""
+    """Whether it matches in bounded time: `*a*a*a*a*b` takes hours for one long name."""
     names = pattern.split("/")
     stars = [len(re.findall(r"\*+", name)) for name in names]
     return max(stars) <= _MOST_STARS and sum(stars) <= 2 * _MOST_STARS and names.count("**") <= 2
 
 
 def odd_ignore_file(directory: Path, seconds: float = 5.0) -> bool:
-    """Whether a `.gitignore` in `directory`, below or above it is a pipe, a link or the like. Ripgrep opens
-    it as if it were a file, and waits for a pipe's other end for ever."""
+    """Whether a `.gitignore` below or above is no regular file: ripgrep would wait for a pipe for ever."""
     deadline = time.monotonic() + seconds
     if any(_is_odd(above / IGNORE_FILE) for above in directory.parents):
         return True

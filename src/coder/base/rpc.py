@@ -328,8 +328,7 @@ class LineSplitter:
 
 
 class Line:
-    """A queued line. `done` is called when it was written or dropped; a line with `done` is awaited by its
-    sender, so that it is not counted for back-pressure. Subclasses may encode theirs lazily."""
+    """A queued line. `done` is called when it was written or dropped; its sender waits for that."""
 
     def __init__(self, data: bytes = b"", done: Callable[[], object] | None = None) -> None:
         self.data = data
@@ -342,8 +341,7 @@ class Line:
 
 
 class Outbox:
-    """Lines waiting to be written, in order. A line that was begun is finished, whatever becomes of its
-    sender. `lost` is called once, with the reason, where nobody reads any more."""
+    """Lines waiting to be written, in order. `lost` is called once nobody reads any more."""
 
     def __init__(self, fd: int, lost: Callable[[OSError], None]) -> None:
         self.gone = False

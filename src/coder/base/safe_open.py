@@ -28,8 +28,7 @@ class SymlinkRace(OSError):
 
 
 def real_path(path: str | Path) -> str:
-    """`os.path.realpath`, which raises if a symlink becomes a directory while it resolves. The fallback still
-    contains a symlink and is refused on opening."""
+    """`os.path.realpath` that survives races; its fallback is refused on opening."""
     try:
         return os.path.realpath(path)
     except OSError:
@@ -63,8 +62,7 @@ def open_at(name: str, directory: int) -> int:
 
 
 def open_beneath(path: Path, bound: Path | None, flags: int = _READ, mode: int = 0o666) -> int:
-    """Open what `path` leads to, following symlinks only within the resolved directory `bound`. None: the
-    file is the person's own and may link anywhere."""
+    """Open `path`, following symlinks only within the resolved directory `bound` (None: anywhere)."""
     if bound is None:
         return os.open(path, flags | os.O_CLOEXEC, mode)
     real = Path(real_path(path))
@@ -101,8 +99,7 @@ def read_file(path: Path, most: int | None = None) -> bytes:
 
 
 def read_whole(path: Path, most: int, bound: Path | None = None) -> bytes:
-    """The whole regular file that `path` leads to (`open_beneath`). OSError if it is no regular file, or
-    longer than `most` bytes."""
+    """The regular file that `path` leads to (`open_beneath`). Raises OSError if longer than `most`."""
     with _regular(open_beneath(path, bound), path) as stream:
         data = stream.read(most + 1)
     if len(data) > most:
@@ -136,8 +133,7 @@ def read_at(name: str, directory: int) -> bytes | None:
 
 @contextlib.contextmanager
 def scan_directory(path: Path) -> Iterator[tuple[Iterator[os.DirEntry[str]], int]]:
-    """The entries of the directory at `path`, and its descriptor. An entry's `path` is its bare name; its
-    `stat` works while this is open."""
+    """Entries of the directory (`path` is the bare name; `stat` works while open), and its descriptor."""
     descriptor = _open_directory_path(os.fspath(path), last=os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         with os.scandir(descriptor) as found:
@@ -171,8 +167,7 @@ def missing_parents(path: Path) -> list[Path]:
 
 
 def repository_of(path: Path) -> Path | None:
-    """The nearest directory at or above `path` that holds `.git`. One that another user has put above `path`
-    is none: anybody can make one in a shared directory such as /tmp."""
+    """The nearest directory at or above `path` with `.git`, unless another user has put it above."""
     mine = {0, os.geteuid(), owner_of(path)}
     found = (directory for directory in (path, *path.parents) if (directory / ".git").exists())
     return next((one for one in found if one == path or owner_of(one / ".git") in mine), None)
@@ -196,8 +191,7 @@ def repository_chain(workspace: Path) -> list[Path]:
 
 
 def _open_directory_path(path: str, *, make: int | None = None, last: int | None = None) -> int:
-    """Open a directory by its absolute path; `make`: the mode of directories to create; `last`: the flags for
-    the innermost component."""
+    """Open an absolute directory. `make`: mode of new directories; `last`: flags of the last component."""
     known = _open_directory_at_once(path, _TRAVERSE if last is None else last | os.O_NOFOLLOW)
     if known is not None:
         return known
@@ -218,8 +212,7 @@ def _open_directory_path(path: str, *, make: int | None = None, last: int | None
 
 
 def _open_directory_at_once(path: str, flags: int) -> int | None:
-    """Open the directory by its full path where /proc confirms that the path is real: a fifth of the cost of
-    going component by component. None where it does not."""
+    """Open the directory by its path if /proc confirms that it is real (five times faster), or None."""
     descriptor = -1
     try:
         descriptor = os.open(path, flags)

@@ -26,8 +26,7 @@ MAX_BYTES: Final = 1_048_576  # written by hand: more is a mistake or an attack
 
 
 def is_own(home: Path) -> bool:
-    """Whether other users had no hand in $CODER_HOME, which names programs. Root may use another's, as that
-    of a container's host, but not one that anybody could have made, as in /tmp."""
+    """Whether no other user could write $CODER_HOME. Root may use another's, but not one made in /tmp."""
     me = os.getuid()
     try:
         found = [home.lstat(), home.stat()]
@@ -40,8 +39,7 @@ def is_own(home: Path) -> bool:
 
 
 def read_bounded(path: Path, label: str, bound: Path | None = None) -> bytes | None:
-    """The bytes of a regular file, `None` where absent; `label` names it in errors. `bound`: the resolved
-    project that it must not lead out of."""
+    """The bytes of a regular file, None if absent. `bound`: the project that it must not lead out of."""
     try:
         # Do not block on a FIFO
         if bound is None:

@@ -135,8 +135,7 @@ class Member(msgspec.Struct, frozen=True):
 
 
 def with_member(data: bytes, path: tuple[str, ...], value: bytes) -> bytes | None:
-    """Set the JSON `value` at `path`. `data` must be valid JSONC. `None` where something on the path is not
-    an object."""
+    """Set the JSON `value` at `path` in valid JSONC; None if something on the path is not an object."""
     plain = strip(data)
     start = _first_token(plain, 0)
     for depth, name in enumerate(path):
@@ -151,8 +150,7 @@ def with_member(data: bytes, path: tuple[str, ...], value: bytes) -> bytes | Non
 
 
 def without_member(data: bytes, path: tuple[str, ...]) -> bytes | None:
-    """Remove the member at `path`, with its comma and, where they hold nothing else, its lines. `None` where
-    it is absent. `data` must be valid JSONC."""
+    """Remove the member at `path` from valid JSONC, with its comma and lines; None if absent."""
     plain = strip(data)
     start = _first_token(plain, 0)
     for depth, name in enumerate(path):

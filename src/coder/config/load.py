@@ -104,8 +104,7 @@ class Source(msgspec.Struct, frozen=True):
 
 
 class Loaded(msgspec.Struct, frozen=True):
-    """The configuration, its layers, and the project's settings that need trust. `relevant`: all settings of
-    the project that need trust (dotted key → value); `ignored`: those that do not apply for lack of it."""
+    """`relevant`: all settings of the project that need trust; `ignored`: those that do not apply without."""
 
     config: Config
     ignored: list[Ignored] = []
@@ -148,8 +147,7 @@ def load(
     preset_table: PresetTable,
     trusted: bool,
 ) -> Loaded:
-    """Load all layers. `home` is `$CODER_HOME`; `flags` maps dotted keys to values; `gives` is the presets'
-    table, which tells whether a setting of the project is looser. Raises only `ConfigError`."""
+    """Load all layers. `flags`: dotted keys; `preset_table` decides what is looser. Raises `ConfigError`."""
     if not is_own(home):
         raise ConfigError("config.shared_home", directory=home)
     below, project, *above = _layers(
@@ -266,8 +264,7 @@ def _check(settings: Any, label: str) -> None:
 
 
 def _converted(settings: Any, label: str) -> Config:
-    """The settings as a `Config`, section by section: resolving the types of unused sections would dominate
-    start-up."""
+    """The settings as a `Config`, by section: resolving unused sections would dominate start-up."""
     said = "not an object of known sections"
     if isinstance(settings, dict) and settings.keys() <= _SECTIONS.keys():
         try:

@@ -84,8 +84,7 @@ def loosenings(
 
 
 def named_files(root: Path, loose: list[Loosening]) -> dict[str, str]:
-    """Digests of the project's files that its hooks, MCP servers and status line run: trust covers what they
-    hold. What these files load in turn is not looked for."""
+    """Digests of the project's files that its hooks, MCP servers and status line run."""
     base, found = root.resolve(), dict[str, str]()
     for one in loose:
         if one.path[0] in ("hooks", "mcp") or one.path == ("ui", "statusline"):
@@ -145,8 +144,7 @@ def _loosened_paths(
 def _other_models(
     project: Settings, person: Config, together: Config, environ: Mapping[str, str]
 ) -> Iterator[tuple[KeyPath, Reason]]:
-    """Models that start a file of the project's in a process of ours, or select another of the person's
-    providers."""
+    """Models that start a project's file in our process, or select another of the person's providers."""
     for path in _MODELS:
         mine, theirs = (getattr(getattr(config, path[0]), path[1]) for config in (person, together))
         if has(project, path) and mine != theirs and theirs.startswith(LOCAL_PREFIX):

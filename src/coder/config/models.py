@@ -152,13 +152,11 @@ def dialect_of(config: Config, home: Path, base_url: str, model: str) -> str:
         return "guided"
     if not (home / "models.json").exists():
         return "auto"
-
     return ModelMemory(home, base_url).dialect(model) or "auto"
 
 
 def keep_dialect(home: Path, base_url: str, model: str, dialect: str) -> None:
     """Remember what was found out."""
-
     ModelMemory(home, base_url).keep(model, dialect)
 
 
@@ -221,8 +219,7 @@ class _Memory(msgspec.Struct):
 
 
 class ModelMemory:
-    """The dialect of models at one address. Nothing is read before it is asked for; what cannot be read or
-    kept is not worth an error, since it is found out again."""
+    """The dialect of models at one address, read lazily. Errors are ignored: it can be found out again."""
 
     def __init__(self, home: Path, base_url: str) -> None:
         self._file = home / "models.json"

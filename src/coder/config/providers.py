@@ -82,8 +82,7 @@ LOCAL_URL: Final = "http://127.0.0.1/"  # of a model that coder serves itself, w
 
 
 class Provider(msgspec.Struct, frozen=True):
-    """`base_url` has no trailing slash. `model` is empty where the server must be asked for its models, and
-    `"auto"` where routing chooses."""
+    """`model` is empty if the server must be asked for its models, `"auto"` if routing chooses."""
 
     name: str
     base_url: str
@@ -236,8 +235,7 @@ def resolve_provider(config: Config, environ: Mapping[str, str]) -> Provider:
 def other_provider(
     config: Config, environ: Mapping[str, str], current: Provider, model: str
 ) -> Provider | None:
-    """Another provider of the environment that a model's name belongs to. None where there is none, or an
-    address or key is set for all models. Raises `ConfigError` where headers or the wire are."""
+    """The other provider that the model's name belongs to, unless one is set. Raises `ConfigError`."""
     set_for_all = {"provider.base_url", "CODER_BASE_URL", "provider.api_key", "CODER_API_KEY"}
     known = _by_environment(environ, model)
     if known is None or known.name == current.name or not model.lower().startswith(known.models):
@@ -295,8 +293,7 @@ def is_azure(base_url: str) -> bool:
 
 
 def azure_base(base_url: str, model: str = "") -> str:
-    """For a bare address of Azure's: of the deployment that bears the model's name where the address has an
-    `api-version`, else of the API that needs none."""
+    """A bare Azure address completed: the model's deployment if it has an `api-version`, else the v1 API."""
     base, mark, query = base_url.strip().partition("?")
     host, _, path = base.rstrip("/").partition("://")[2].partition("/")
     if not is_azure(base_url) or path not in ("", "openai"):
@@ -352,8 +349,7 @@ def child_environment(environ: Mapping[str, str], provider: Provider) -> dict[st
 
 
 def expandable_env(environ: Mapping[str, str], provider: Provider) -> dict[str, str]:
-    """Variables that an MCP server's settings may reference: all but the keys of model providers. Keys of
-    other services are what such settings are for."""
+    """Variables that an MCP server's settings may reference: all but the keys of model providers."""
     keys = provider_keys(environ, provider)
     return {
         name: value

@@ -204,7 +204,6 @@ def price_of(prices: Mapping[str, Price], model: str, base_url: str, prompt: int
     fitting = [name for name in prices if model.startswith(name)]
     if fitting:
         return prices[max(fitting, key=len)]
-
     listed = config.prices.list_price(base_url, model)
     return listed.at(prompt) if listed is not None else None
 
@@ -349,8 +348,7 @@ DEFAULT_KEYS: Final[Mapping[KeyAction, tuple[str, ...]]] = {
 
 
 def bound_keys(chosen: Mapping[KeyAction, str]) -> dict[KeyAction, tuple[str, ...]]:
-    """The keys of every action. An empty one has none; a key that was chosen for one action is no longer
-    another's."""
+    """The keys of every action; a key chosen for one action is removed from the others."""
     taken = {key for key in chosen.values() if key}
     bound: dict[KeyAction, tuple[str, ...]] = {}
     for action, usual in DEFAULT_KEYS.items():

@@ -40,8 +40,7 @@ class TrustedDirectory(msgspec.Struct, frozen=True):
 
 
 class TrustDifference(msgspec.Struct, frozen=True):
-    """Difference between a project's settings and those it was trusted with: sanitized dotted keys, with
-    their old and new values as far as known."""
+    """Settings that differ from the trusted ones: sanitized dotted keys, with old and new values if known."""
 
     added: list[str]
     changed: list[str]
@@ -111,8 +110,7 @@ class TrustStore:
         self._change(_real(root), lambda _before: None)
 
     def difference(self, root: Path, relevant: Mapping[str, Any], *, whole: bool = False) -> TrustDifference:
-        """What changed since the directory was trusted; all is new where it was not. `whole`: current values
-        as `whole_value`, for the person who decides."""
+        """What changed since the directory was trusted. `whole`: values as in `whole_value`."""
         then = self._file.read().directories.get(_real(root), TrustedDirectory())
         known, asked = then.settings, _digests(relevant)
         # A caller that passes only settings or only modes does not know what is gone of the others.
@@ -146,8 +144,7 @@ def load_with_trust(
     config_file: Path | None,
     preset_table: PresetTable,
 ) -> tuple[Loaded, TrustStatus]:
-    """The configuration as far as this directory is trusted, and its status (`trusted` also where nothing
-    needs trust). Raises only `ConfigError`."""
+    """The configuration as far as this directory is trusted, and its status. Raises only `ConfigError`."""
     loaded = load(cwd, home, environ, flags, config_file, preset_table, trusted=False)
     if not loaded.relevant:
         return loaded, "trusted"
@@ -160,14 +157,12 @@ def load_with_trust(
 
 
 def whole_value(value: Any) -> str:
-    """A setting's value for the person who decides: neither redacted nor shortened. A server's environment
-    may name a program, and the end of a long command may be what matters."""
+    """A setting's value for the person who decides: neither redacted nor shortened."""
     return msgspec.json.encode(value).decode("utf-8")
 
 
 def shown_value(value: Any, key: str) -> str:
-    """A setting's value for the store and notices: redacted and shortened. Omitted text is marked with digits
-    of its digest, so that another value looks different."""
+    """A setting's value redacted and shortened, with digits of its digest so that differences show."""
     path = tuple(key.split("."))
     text = shown(msgspec.json.encode(_masked(value, path)).decode("utf-8"))
     if len(text) > _LONGEST_SHOWN:

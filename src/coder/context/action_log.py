@@ -73,8 +73,7 @@ class ActionLog:
                 self._decided(what or f"undid the file changes of turn {undone}")
 
     def _take_part(self, event: HistoryEvent, task_id: str) -> None:
-        """Include a subagent's actions, but not its plans, nor what it could not do: its tools and rules are
-        others."""
+        """Include a subagent's actions, but not its plans or failures: its tools and rules differ."""
         entry = event.entry
         if isinstance(entry, entries.Observation) and not entry.ok and entry.exit_code is None:
             self._inputs.pop(f"{task_id} {entry.call_id}", None)

@@ -76,8 +76,7 @@ class Expanded(NamedTuple):
 def expand(
     text: str, workspace: DirectoryWorkspace, servers: Collection[str] = (), person: str = ""
 ) -> Expanded:
-    """Blocking: run it off the event loop. `servers`: MCP servers, whose `@server:uri` names no file.
-    `person`: what of the text a person wrote; images that it names may be outside the workspace."""
+    """Blocking. `servers`: MCP servers, for `@server:uri`. `person`: the part typed by a person."""
     taken = _Taken()
     chosen = dict.fromkeys([*named(person), *dropped(person)])
     in_words = [path for path in image_paths(person) if path not in chosen]
@@ -92,8 +91,7 @@ def expand(
 
 
 def dropped(text: str) -> list[str]:
-    """The paths of a message that is nothing but absolute paths or `file:` URLs of images, as terminals quote
-    and escape them; else none."""
+    """The paths if the message is nothing but absolute paths or `file:` URLs of images."""
     text = text.strip()
     if len(text) > _LONGEST_DROP or not IMAGE_SUFFIX.search(text):
         return []
@@ -200,8 +198,7 @@ def _attach_from_outside(name: str, workspace: DirectoryWorkspace, taken: _Taken
 
 
 def _readings(name: str) -> Iterator[str]:
-    """Candidates: the name as written; without trailing punctuation; up to a full-width mark, after which
-    Chinese text continues without a space."""
+    """The name as written, without trailing punctuation, and up to a full-width mark."""
     seen = {""}
     for reading in (name, name.rstrip(_MARKS), _WIDE.split(name, maxsplit=1)[0]):
         if reading not in seen:

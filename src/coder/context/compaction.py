@@ -42,9 +42,8 @@ _LEFT_OUT = "\n\n[… middle left out …]\n\n"
 
 
 def cut_point(messages: Sequence[Message], sizes: Sequence[int], room: float, protected: int = 0) -> int:
-    """The index from which messages are kept: the newest that fit into `room` tokens, without splitting a
-    tool call from its result. The newest `protected` messages are always kept; the head is not counted. 0
-    where there is nothing to compact."""
+    """The index from which messages are kept: the newest in `room` tokens and the newest `protected` ones,
+    without splitting a call from its result. 0 if there is nothing to compact."""
     first = head_length(messages)
     last = max(first, len(messages) - protected)
     kept, at = sum(sizes[last:]), last
@@ -59,8 +58,7 @@ def cut_point(messages: Sequence[Message], sizes: Sequence[int], room: float, pr
 
 
 def protected(messages: Sequence[Message], sizes: Sequence[int], unanswered: int, room: float) -> int:
-    """Number of trailing messages that compaction must keep: those without a response yet, or the newest of
-    them where they exceed `room` tokens (failed requests, outputs of `!`)."""
+    """Number of trailing messages to keep: those without a response, or the newest if they exceed `room`."""
     start = max(head_length(messages), len(messages) - unanswered)
     tail = messages[start:]
     if not tail or tail[0].role == "assistant" or sum(sizes[start:]) <= room:
@@ -94,8 +92,7 @@ def plain(text: str) -> str:
 def with_request(
     summary: str, said: Sequence[str], kept: Sequence[Message], keep_whole: Callable[[str], str]
 ) -> str:
-    """The summary with the current request and what the person said while it was worked on, except what a
-    kept message holds. `keep_whole` moves a long one to a file and returns a reference."""
+    """Add the current request and later messages, unless kept. `keep_whole` moves a long one to a file."""
     held = [message.content for message in kept if message.role == "user"]
     request, *more = (
         "" if any(content.startswith(text) for content in held) else _bounded(text, keep_whole)
@@ -133,8 +130,7 @@ def shortened_outputs(messages: Sequence[Message], file_of: Callable[[int], str]
 
 
 def transcript(messages: Sequence[Message], limit: int, count: Callable[[str], int]) -> str:
-    """The older part as plain text of at most `limit` tokens, so that no tool call is orphaned. The middle is
-    dropped to fit: the task is at the start, the state at the end."""
+    """The older part as text of at most `limit` tokens; the middle is dropped to fit."""
     whole = text = _lines(messages)
     while (size := count(text)) > limit and len(text) > 100:
         room = max(3, int(len(text) * min(0.9, limit / size)) - len(_LEFT_OUT))

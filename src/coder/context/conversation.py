@@ -102,8 +102,7 @@ _USUAL = 1500  # of an image of unknown size
 
 
 class Conversation:
-    """Append-only between compactions. `bytes` is a cheap upper bound of the tokens. `unanswered`: trailing
-    messages without a response yet, the newest calls and their results included. Compaction keeps them."""
+    """`bytes` is an upper bound of the tokens; `unanswered` counts trailing messages without a response."""
 
     def __init__(self, counter: TokenCounter, tools: Sequence[ToolSpec]) -> None:
         self.counter = counter
@@ -168,8 +167,7 @@ class Conversation:
         return sum(message_bytes(message) for message in newest if message.role != "assistant") // 4
 
     def exceeds(self, limit: float) -> bool:
-        """Whether the prompt has more than `limit` tokens; counts only where the byte bound does not
-        decide."""
+        """Whether the prompt has more than `limit` tokens; counts only if the byte bound does not decide."""
         return self.bytes > limit and self.tokens() > limit
 
 

@@ -77,8 +77,7 @@ class Memory:
         return [Fact(number, scope, text) for number, (scope, text) in enumerate(found, 1)]
 
     def missing_from(self, prompt: str) -> list[str]:
-        """Facts saved after the session's first message was made. Compaction may drop the results that
-        mention them, so they are repeated after it."""
+        """Facts saved since the session's first message, to repeat after a compaction."""
         now = self.text()  # bounded: facts too old for the context are not repeated
         prompt = prompt.replace(_ESCAPED, _END)
         return [
@@ -106,8 +105,7 @@ class Memory:
     def save(
         self, fact: str, scope: Scope = "project", before: Callable[[Change], None] | None = None
     ) -> Saved:
-        """Append a fact. `before` is called with the change; what it raises keeps the file as it is. Raises
-        `NotSaved`."""
+        """Append a fact. `before` gets the change and may raise to prevent it. Raises `NotSaved`."""
         with self._locked(scope):
             planned = self.planned(fact, scope)
             if planned.change is not None:

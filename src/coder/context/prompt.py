@@ -152,8 +152,7 @@ class Instructions(msgspec.Struct, frozen=True):
 
 
 def read_instructions(workspace: Path, home: Path) -> Instructions:
-    """The `AGENTS.md` of the person's home and of each directory from the repository's root to the
-    workspace."""
+    """`AGENTS.md` of the person's home and of each directory from the repository to the workspace."""
     found: dict[Path, str] = {}
     faults: list[Text] = []
     room = MAX_INSTRUCTIONS

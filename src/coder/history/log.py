@@ -148,8 +148,7 @@ def read_log(path: Path) -> Iterator[HistoryEvent]:
 
 
 def numbered_log(path: Path, mentions: Sequence[bytes] = ()) -> Iterator[tuple[int, HistoryEvent]]:
-    """As `read_log`, with line numbers. `mentions`: only lines with one of these in their beginning, where
-    the type is; the others are not decoded."""
+    """`read_log` with line numbers. `mentions`: decode only lines that begin with one of these."""
     with stream_of(Path(real_path(path.parent)) / path.name) as file:
         for number, line in enumerate(file):
             if not line.endswith(b"\n"):

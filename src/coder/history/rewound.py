@@ -20,8 +20,7 @@ _MENTIONS = (b'"type":"rewind"', b'"type":"turn_start"')
 
 
 class EarlierMessage(msgspec.Struct):
-    """A person's message that the conversation can be taken back to. `changed`: files that its turn changed;
-    `undone`: they were taken back since."""
+    """A message to rewind to. `changed`: files of its turn; `undone`: those changes were undone since."""
 
     turn: int
     text: str
@@ -67,7 +66,6 @@ def typed_line(event: HistoryEvent, entry: TurnStart) -> str:
     instant = entry.instant
     if instant is None:
         return event.content
-
     values = [f"{name}={quote(value)}" for name, value in instant.values.items()]
     return " ".join([instant.mode_id, *(values or [entry.said or ""])]).rstrip()
 

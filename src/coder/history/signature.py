@@ -35,8 +35,7 @@ def sealed(home: Path, first: HistoryEvent) -> HistoryEvent:
 
 
 def is_trusted(home: Path, store: SessionStore, session_id: str) -> bool:
-    """Whether a record is sealed with this person's key, accepted by them, or in a directory outside the
-    project that they chose. An empty record is trusted: it is harmless."""
+    """Whether a record is sealed or accepted by this person, outside the project by choice, or empty."""
     if store.is_elsewhere:
         return True
     key = _key(home)
@@ -52,8 +51,7 @@ def is_trusted(home: Path, store: SessionStore, session_id: str) -> bool:
 
 
 def is_made_in(root: Path, home: Path, store: SessionStore, session_id: str) -> bool:
-    """Whether this person made the record in the workspace `root`. A copy of one of their records in another
-    project is trusted, but what is found by its id (undo journal, outputs) is the other workspace's."""
+    """Whether this person made the record in `root`; a copy from another workspace was not."""
     first = next(iter(read_log(store.log_path(session_id))), None)
     if first is None or not isinstance(first.entry, SessionStart):
         return False

@@ -21,8 +21,7 @@ _LOCK_SECONDS = 1.0
 
 
 class HistorySink(Protocol):
-    """Receives the events of a session in order. A method `close()`, where there is one, is called at its
-    end."""
+    """Receives the events of a session in order. An optional `close()` is called at its end."""
 
     def append(self, event: HistoryEvent) -> None: ...
 
@@ -173,8 +172,7 @@ class LegacyXmlSink:
 
 
 def _escape(text: str) -> str:
-    """Escape for XML 1.0, which cannot represent most control characters: they are dropped. A carriage return
-    becomes a character reference, which parsers do not normalize to a newline."""
+    """Escape for XML 1.0; drops control characters, which it cannot represent."""
     return _strip_control(text).translate(_IN_TEXT)
 
 

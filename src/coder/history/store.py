@@ -79,8 +79,7 @@ class SessionStore:
             return False
 
     def matching(self, prefix: str) -> list[str]:
-        """The session of this id, or those whose ids start with it, newest first. Of several those that
-        `infos` lists, if there are any."""
+        """The session of this id, or those whose ids start with it, newest first; preferably used ones."""
         if self.exists(prefix):
             return [prefix]
         if not prefix:
@@ -217,8 +216,7 @@ def _given_title(tail: bytes) -> str:
 
 
 def _first_lines(file: BinaryIO) -> Iterator[bytes]:
-    """Those that begin within `_HEAD` bytes, not counting images: they come before the input that has
-    them."""
+    """Lines that begin within `_HEAD` bytes, not counting images, which precede their input."""
     room = _HEAD
     while room > 0 and (line := file.readline(_LONGEST)):
         if b'"type":"image"' in line[:300]:

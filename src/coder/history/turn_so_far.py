@@ -134,8 +134,7 @@ class TurnSoFar(msgspec.Struct):
 
 
 def given_answers(earlier: list[str], unverified: list[str], newest: str, checks: Checks) -> list[str]:
-    """A turn's answers in order. Where verification failed, the newest is about the failure alone: what was
-    said of the work stands in those before it."""
+    """A turn's answers in order. After a failed verification the newest is about the failure alone."""
     return [*earlier, *(unverified if checks.status == "failed" else ()), newest]
 
 

@@ -24,8 +24,7 @@ TurnStatus = Literal["ok", "error", "max_steps", "prompt_limit", "cancelled"]
 
 
 class PastTurn(msgspec.Struct, frozen=True):
-    """A turn of a resumed session, shortened. `answer` is its last answer; `status` is empty for an
-    interrupted turn."""
+    """A turn of a resumed session, shortened; `status` is empty if it was interrupted."""
 
     text: str
     answer: str = ""
@@ -85,8 +84,7 @@ class Content(Event, frozen=True):
 
 
 class ContentRestarted(Event, frozen=True):
-    """Discard the answer shown so far: a retry of a broken stream differs, another model took over, or the
-    model restarted its answer."""
+    """The answer was restarted (retry, another model); discard the answer shown so far."""
 
 
 class ModelProgress(Event, frozen=True):
@@ -236,8 +234,7 @@ class MaxSessionTurns(Event, frozen=True):
 
 
 class Finished(Event, frozen=True):
-    """A model response ended; `reason` is the provider's (`stop`, `length`, `tool_calls`, …). `tokens`: the
-    length of the response."""
+    """A model response ended. `reason`: the provider's (`stop`, `length`, …); `tokens`: its length."""
 
     reason: str
     tokens: int = 0

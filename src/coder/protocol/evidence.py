@@ -19,8 +19,7 @@ def outcome(evidence: Evidence) -> Literal["passed", "failed", "unchecked"]:
 
 
 def told(evidence: Evidence, verification: Verification, why: AnyText = "") -> Text:
-    """The line: what the checks showed, what the model only claims, what changed. `why`: more than is
-    recorded about a failure, or about why nothing was run."""
+    """What the checks showed, what the model only claims, what changed. `why`: a more detailed reason."""
     tests = any(run.kind == "tests" for run in evidence.runs)
     # A claim says itself that no test ran.
     parts: list[AnyText] = [_shown(evidence, verification, why)] if tests or not evidence.claim else []

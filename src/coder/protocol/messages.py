@@ -60,8 +60,7 @@ class Part(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Opaque(msgspec.Struct, frozen=True):
-    """What a provider wants back as it sent it: signed or encrypted reasoning, in its place among text and
-    calls. Nobody but that model, at that address, can read it."""
+    """Signed or encrypted reasoning, which only that model at that address can read."""
 
     wire: str
     origin: str
@@ -131,8 +130,7 @@ def tool_message(call: ToolCall, content: str, images: Sequence[Image] = ()) -> 
 
 
 def chat_messages(messages: Sequence[Message]) -> list[Message | dict[str, Any]]:
-    """The messages as Chat Completions takes them: images as content parts, those of tool results in a user
-    message behind the results, which hold text alone; nothing opaque."""
+    """As Chat Completions takes them: images as content parts, those of results in a message behind them."""
     said: list[Message | dict[str, Any]] = []
     waiting: list[Image] = []
     for message in messages:

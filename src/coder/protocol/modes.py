@@ -162,8 +162,7 @@ class TriggerInstantMode(Op, frozen=True):
 
 
 class OfferedCommand(msgspec.Struct, frozen=True):
-    """A prompt of an MCP server, or a command of an installed package. `source` is `(mcp:<server>)` or
-    `(package:<name>)`."""
+    """A prompt of an MCP server (`source` `(mcp:<server>)`) or command of a package (`(package:<name>)`)."""
 
     command: str
     source: str

@@ -51,8 +51,7 @@ class Query(Op, frozen=True):
 
 
 class Steer(Op, frozen=True):
-    """A message for the turn that runs: the model gets it with its next step. `Steered` tells whether it did.
-    `pasted` as in `UserInput`."""
+    """A message for the running turn; `Steered` says whether the model got it. `pasted`: see `UserInput`."""
 
     text: str
     pasted: list[str] = msgspec.field(default_factory=list)

@@ -20,8 +20,7 @@ def snake(name: str) -> str:
 
 
 class Op(msgspec.Struct, frozen=True, tag_field="op", tag=snake, forbid_unknown_fields=True):
-    """Base of all ops; the JSON form names the kind in `op`. A mistyped field is an error: without its
-    `amended`, an approval would allow the whole change."""
+    """Base of all ops; `op` names the kind. Unknown fields are errors: one may be a mistyped `amended`."""
 
 
 class Event(msgspec.Struct, frozen=True, tag_field="event", tag=snake):
@@ -29,8 +28,7 @@ class Event(msgspec.Struct, frozen=True, tag_field="event", tag=snake):
 
 
 def whole_characters(data: str | bytes) -> bytes:
-    """JSON with lone surrogates replaced, which JavaScript leaves where it cuts text and which are not valid
-    Unicode. Raises `ValueError`, `RecursionError`."""
+    """JSON with lone surrogates replaced. Raises `ValueError`, `RecursionError`."""
     import json
 
     return json.dumps(json.loads(data), ensure_ascii=False).encode("utf-8", "replace")

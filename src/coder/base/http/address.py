@@ -88,14 +88,12 @@ def _encoded(target: str) -> str:
     """Percent-encode spaces, control and non-ASCII characters."""
     if target.isascii() and target.isprintable() and " " not in target:
         return target
-
     return quote(target, safe="/?&=%:@!$'()*+,;~[]")
 
 
 def _unquoted(userinfo: str) -> str:
     if "%" not in userinfo:
         return userinfo
-
     return unquote(userinfo)
 
 

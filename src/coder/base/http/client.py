@@ -125,9 +125,8 @@ class HttpClient:
         follow: bool = True,
         resend: bool = True,
     ) -> Response:
-        """Send, follow same-origin redirects (unless `follow` is off), and return once the head has arrived.
-        `resend`: retry on a new connection if a reused one was stale; not for requests that are not
-        idempotent."""
+        """Send, follow same-origin redirects if `follow`, return once the head has arrived. `resend`: retry
+        if a reused connection was stale; only for idempotent requests."""
         address = parse_address(url)
         for _ in range(_REDIRECTS + 1):
             response = await self._send(method, address, headers, body, resend)

@@ -68,8 +68,7 @@ class HttpConnection(asyncio.Protocol):
         self._wake()
 
     def _paced(self) -> bool:
-        """Throttle wake-ups while a server sends many small events: a wake-up costs far more than an event,
-        and the screen is redrawn at most twenty times a second."""
+        """Throttle wake-ups for many small events: a wake-up costs far more than an event."""
         now = self.loop.time()
         since, self._last_data = now - self._last_data, now
         self._quick = self._quick + 1 if since < _PACE else 0

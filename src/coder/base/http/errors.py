@@ -63,8 +63,7 @@ def _until_date(text: str) -> float | None:
 
 
 def _rate_limit_reset(headers: Mapping[str, str]) -> float | None:
-    """`x-ratelimit-reset` in seconds or as a timestamp, or `…-requests`/`…-tokens` (`6m0s`) of what is
-    exhausted."""
+    """`x-ratelimit-reset` (seconds or timestamp), or `…-requests`/`…-tokens` of what is exhausted."""
     plain = _number(headers.get("x-ratelimit-reset", ""))
     if plain is not None:
         if plain < 1e9:

@@ -39,8 +39,7 @@ def recorded() -> list[Recorded]:
 
 
 def copy_recorded(files: Iterable[Path], base: Path, copies: Path) -> Path:
-    """The directory of copies in which these files, all below `base`, are as they were recorded. Raises
-    OSError, ValueError if one is not."""
+    """A directory with verified copies of these files below `base`. Raises OSError, ValueError."""
     target = copies / digest(_TABLE.read_bytes(), 8)
     missing = [file for file in files if not (target / file.relative_to(base)).exists()]
     known = {one.sha256 for one in recorded()} if missing else set()

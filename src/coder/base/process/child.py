@@ -33,8 +33,7 @@ _owned: set[int] = set()  # children of other owners, who reap them themselves
 
 
 class Supervised(Prepared):
-    """A command line whose group leader is a supervisor: it adopts its command's orphans (subreaper) and
-    cleans up after it. It must not be killed before that."""
+    """A line whose leader is a supervisor (subreaper), which must not be killed before it has cleaned up."""
 
 
 class Child:
@@ -136,8 +135,7 @@ class Child:
             os.killpg(self.pid, number)
 
     def end(self, *, gently: bool = False, drain: bool = False) -> int:
-        """Kill the process group and its orphans, reap them, and return the exit status as `subprocess` does.
-        `drain`: the sink still gets what is in the pipes."""
+        """Kill the process group and its orphans, and reap them. `drain`: read what is left in the pipes."""
         self._end_group(gently=gently)
         self._end_orphans()
         if drain:
@@ -158,8 +156,7 @@ class Child:
                 self._sink(stream, data)
 
     def _end_group(self, *, gently: bool) -> None:
-        """Kill the process group. The leader is reaped only afterwards, so the group id cannot have been
-        reused."""
+        """Kill the process group; its leader is reaped afterwards, so that the id is not reused."""
         if gently and not self.exited.is_set():
             self.signal_group(signal.SIGTERM)
             self._wait_for_leader(_TERM_GRACE)
@@ -187,8 +184,7 @@ class Child:
             time.sleep(0.001)
 
     def _end_orphans(self) -> None:
-        """Kill orphans that left the group (setsid, double fork): as subreaper we inherit them, and the mark
-        in their environment identifies them."""
+        """Kill orphans that left the group (setsid, double fork), identified by their environment."""
         for _ in range(_ROUNDS):
             orphans = [pid for pid in _own_children() if self._is_orphan(pid)]
             for pid in orphans:
@@ -229,7 +225,6 @@ def _stdin(given: bytes, *, with_stdin: bool) -> Iterator[int]:
     if not given:
         yield PIPE if with_stdin else DEVNULL
         return
-
     with tempfile.TemporaryFile() as file:
         file.write(given)
         file.seek(0)

@@ -101,9 +101,8 @@ def git_line(
     drivers: Iterable[str] = (),
     remote: bool = False,
 ) -> tuple[list[str], dict[str, str]] | None:
-    """The argument vector and the hardened environment of a git call of coder's own; None without a trusted
-    git. `drivers`: of the repository, which are disabled too. `remote`: remotes may be reached, with the
-    person's credentials."""
+    """Argument vector and hardened environment of our own git call; None without a trusted git. `drivers`
+    are disabled. `remote`: remotes may be reached with the person's credentials."""
     program = find_program("git", environment.get("PATH"), *workspaces)
     if program is None:
         return None
@@ -115,8 +114,7 @@ def git_line(
 
 
 def driver_names(directory: Path, workspace: Path, *, into: bool) -> frozenset[str] | None:
-    """The settings by which the repository at `directory` names programs; with `into`, of nested repositories
-    too. None if they cannot be determined."""
+    """Settings of the repository (`into`: nested ones too) that name programs; None if unknown."""
     on_path = shutil.which("git")
     if on_path is None or not directory.is_dir():
         return frozenset()  # no line can run it there
@@ -148,8 +146,7 @@ def read_only_environment(
     *,
     confined: bool = False,
 ) -> dict[str, str]:
-    """The environment for a read-only line. `drivers`: those of its repositories; None if it reads none, and
-    git's settings may be shown unchanged. `confined`: it runs in a sandbox, with the person's PATH."""
+    """Environment for a read-only line. `drivers`: None if no repository is read. `confined`: sandboxed."""
     kept = _kept(environment, workspace)
     if confined and "PATH" in environment:
         kept["PATH"] = environment["PATH"]

@@ -144,8 +144,7 @@ class Job:
         del self._recent[:-_RECENT_BYTES]
 
     def full_output_with_key(self) -> str:
-        """All output if it contains a private key: redaction needs the whole, as a part does not look like a
-        secret."""
+        """All output if it contains a private key: redaction needs the whole key."""
         if not self._has_key:
             return ""
         try:

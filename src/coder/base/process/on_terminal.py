@@ -168,8 +168,7 @@ class _Relay:
                     fcntl.ioctl(master, termios.TIOCSWINSZ, room)
 
     def _reads_keys(self) -> bool:
-        """Whether the program reads key by key: an editor, a pager, an interpreter. `more` sets the mode of
-        stderr, and may read keys from there: the mode holds for both then, and both get the keys."""
+        """Whether the program reads single keys. `more` reads them from stderr: then both get them."""
         with contextlib.suppress(OSError, termios.error):
             stdin, stderr = map(termios.tcgetattr, self._streams)
             if stderr != self._stderr_mode:
@@ -240,9 +239,8 @@ async def run_on_terminal(
     keep_bytes: int,
     typed_ahead: Callable[[bytes], object],
 ) -> Outcome:
-    """Run `argv` to its end. `keys` and `screen`: descriptors of the person's terminal. `typed_ahead` gets
-    what the program has not read. Raises OSError, and `ProcessCancelled` if Esc (unless the program reads
-    keys) or a cancel stopped it: then what was typed is dropped, as Ctrl+C drops it in a shell."""
+    """Run `argv` to its end. `typed_ahead` gets unread keys, unless Esc or a cancel stopped it
+    (`ProcessCancelled`). Raises OSError."""
     began = time.monotonic()
     relay = _Relay(keys, screen, keep_bytes)
     try:

@@ -25,8 +25,7 @@ _FOLD_FROM = 10  # identical lines in a row
 
 
 class Printed(msgspec.Struct, frozen=True):
-    """One output stream. If it outgrew memory, `tail` is its end, and `dropped` counts the bytes and lines
-    between."""
+    """One output stream: `head`, and if it was too long, `tail` and the `dropped` bytes and lines."""
 
     head: str = ""
     tail: str = ""
@@ -46,8 +45,7 @@ class Printed(msgspec.Struct, frozen=True):
         return not self.dropped[0] and self.size <= limit
 
     def cut(self, limit: int, where: str = "") -> str:
-        """Truncate to about `limit` bytes: the first and last whole lines, and between them how much is
-        missing and `where` it is."""
+        """Truncate to about `limit` bytes of whole first and last lines. `where`: where the rest is."""
         if self.fits(limit):
             return self.head
         first, last = _ends(self.head, self.tail or self.head, limit)
@@ -81,8 +79,7 @@ def whole_lines(head: bytes, tail: bytes) -> tuple[bytes, bytes]:
 
 
 def both_ends(text: str, half: int) -> tuple[str, str]:
-    """The first and last `half` characters, in whole lines where `whole_lines` finds them: a part of a line
-    number would be read as another number."""
+    """The first and last `half` characters, in whole lines if possible."""
     first, last = text[:half].encode("utf-8", "surrogatepass"), text[len(text) - half :]
     first, end = whole_lines(first, last.encode("utf-8", "surrogatepass"))
     return first.decode("utf-8", "surrogatepass").removesuffix("\n"), end.decode("utf-8", "surrogatepass")
@@ -106,8 +103,7 @@ def plain(text: str) -> str:
 
 
 def _redrawn(line: str) -> str:
-    """The last state of a progress bar. Carriage returns between dissimilar texts are old Mac line ends: all
-    are kept."""
+    """The last state of a progress bar; dissimilar texts (old Mac line ends) are all kept."""
     erased = _ERASE_LINE.search(line) is not None
     states = [state for state in (_ESCAPES.sub("", part) for part in line.split("\r")) if state]
     if len(states) < 2:

@@ -43,8 +43,7 @@ def is_secret(name: str, value: str) -> bool:
 
 
 def harden_process() -> None:
-    """Make this process undumpable, remove what is secret from its environment block, and become the
-    subreaper of orphaned descendants. Linux only; elsewhere a no-op."""
+    """Become undumpable and a subreaper, and erase secrets from the environment block (Linux only)."""
     wanted = {os.fsencode(secret) for secret in _secrets} - _overwritten
     if _hardened and not wanted:
         return
@@ -83,8 +82,7 @@ def _overwrite(secrets: set[bytes]) -> None:
 
 
 def is_own_socket(port: int, connected_to: int = 0) -> bool:
-    """Whether this user or root has the TCP socket at this port of the machine: the one that is connected to
-    another port, else the one that listens. True where the system does not tell (macOS)."""
+    """Whether this user or root has the listening (or connected) TCP socket. True on macOS."""
     owners: list[tuple[str, str]] = []
     for name in ("tcp", "tcp6"):
         try:
@@ -114,8 +112,7 @@ def heard(numbers: tuple[int, ...] = STOP) -> list[int]:
 
 
 def on_signals(handle: Callable[[int], object], numbers: tuple[int, ...] = STOP) -> None:
-    """Call `handle` in the running event loop when one of these arrives: `loop.add_signal_handler` would load
-    `inspect` before the first request."""
+    """Call `handle` in the event loop (`loop.add_signal_handler` would load `inspect` first)."""
     loop = asyncio.get_running_loop()
 
     def arrived(number: int, _frame: object) -> None:

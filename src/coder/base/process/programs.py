@@ -45,8 +45,7 @@ _distrusted: list[str] = []
 
 
 def distrust(*directories: Path | str) -> None:
-    """Find no program in these directories from now on: for a process whose workspace is a copy of a project
-    that may be on PATH."""
+    """Find no program in these directories: the originals of a copied workspace, for example."""
     _distrusted.extend(map(str, directories))
 
 
@@ -61,8 +60,7 @@ PROGRAMS = "programs"  # in $CODER_HOME: copies of and links to programs that ca
 def find_bundled(
     name: str, directories: Iterable[str], workspace: Path | str, libraries: str = ""
 ) -> str | None:
-    """A program that came with this installation, with its `libraries` (a path from its directory). If that
-    is in the workspace, where the model could replace it, a copy of the recorded bytes."""
+    """A program of this installation, or a verified copy if that is in the workspace."""
     directories = list(directories)
     found = find_program(name, os.pathsep.join(directories), workspace)
     if found is not None:
@@ -111,8 +109,7 @@ def path_with_ripgrep(path: str, workspace: Path | str, home: Path) -> str:
 
 
 def find_outside(name: str, path: str | None, workspace: Path | str) -> str | None:
-    """The first `name` on `path` outside the workspace, even if other users can write it: for a program that
-    the person has named, and that runs in the sandbox."""
+    """The first `name` on `path` outside the workspace, for a program named by the person and sandboxed."""
     return _search(name, _searched(path), (str(workspace), *_distrusted), shared=True)
 
 
@@ -152,8 +149,7 @@ def _search(name: str, path: str, workspaces: tuple[str, ...], shared: bool = Fa
 
 
 def _is_trusted(program: Path, workspaces: Iterable[Path], shared: bool) -> bool:
-    """Whether the file, its symlink target and the directories above both belong to the person or the system.
-    `workspaces` are real paths."""
+    """Whether file, symlink target and all directories above belong to the person or the system."""
     places = {program.parent.resolve() / program.name, program.resolve()}
     return program.is_file() and all(
         not any(place.is_relative_to(workspace) for workspace in workspaces)
@@ -209,8 +205,7 @@ _PREFIXES = (
 def own_environment(
     environment: Mapping[str, str] | None = None, also: tuple[str, ...] = ()
 ) -> dict[str, str]:
-    """The environment of the programs that coder starts for itself: what git, an editor, a pager or a browser
-    needs of `environment` (by default this process's), and what begins with one of `also`. No secrets."""
+    """The allow-listed environment of coder's own programs, and variables that begin with one of `also`."""
     return {
         name: value
         for name, value in (os.environ if environment is None else environment).items()
@@ -231,8 +226,7 @@ class Closeable(Protocol):
 
 
 class HeldLine(list[str]):
-    """A command line with something that it uses: closed when the program has ended. `descriptors`: passed on
-    to it as they are."""
+    """A command line with something to close at the program's end. `descriptors` are passed on."""
 
     held: Closeable | None = None
     descriptors: tuple[int, ...] = ()
@@ -244,9 +238,8 @@ class HeldLine(list[str]):
 
 
 class Prepared(HeldLine):
-    """A command line that needs something of this process at its start. `file`: opened for the child, whose
-    descriptor's number replaces `DESCRIPTOR`. `start`: a hook that is passed the function that spawns the
-    child, and calls it where that comes under supervision (seccomp)."""
+    """A line that needs this process at its start. `file`: opened for the child in place of `DESCRIPTOR`.
+    `start`: wraps the function that spawns it (seccomp supervision)."""
 
     def __init__(
         self, words: Iterable[str], *, file: str = "", start: Callable[[Starting], Process] | None = None
@@ -277,8 +270,7 @@ class Prepared(HeldLine):
 def start(
     argv: list[str], *, runs: Runs, environment: Mapping[str, str] | None = None, **options: Any
 ) -> Process:
-    """Start the program at the absolute path `argv[0]`; `options` are those of `subprocess.Popen`. Without
-    `environment` it gets `own_environment`. Raises OSError."""
+    """Start the program at `argv[0]` (absolute) with the options of `subprocess.Popen`. Raises OSError."""
     if not argv[0].startswith("/"):  # whoever starts a program has found it first
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), argv[0])
     if runs is Runs.IN_SANDBOX and environment is None:
@@ -305,8 +297,7 @@ def run(
     timeout: float | None = None,
     **options: Any,
 ) -> tuple[int, bytes]:
-    """Run it to its end, or until `end_running`: exit status and output, if `stdout` is a pipe. Raises
-    OSError, `TimeoutExpired`."""
+    """Run it to its end or `end_running`: exit status, output. Raises OSError, `TimeoutExpired`."""
     stdin = {} if given is None else {"stdin": PIPE}
     with start(argv, runs=runs, environment=environment, **stdin, **options) as process:
         _running.add(process)
@@ -344,8 +335,7 @@ def restart_python(words: list[str]) -> NoReturn:
 
 
 def open_browser(url: str, environment: Mapping[str, str], workspace: Path | str) -> bool:
-    """Show `url` in `$BROWSER`, else in the desktop's browser. False if there is none, or no desktop: one in
-    the terminal would take it from us."""
+    """Show `url` in `$BROWSER` or the desktop's browser; False if there is none."""
     chosen = environment.get("BROWSER", "").split(os.pathsep)
     if sys.platform == "darwin":
         chosen.append("/usr/bin/open")

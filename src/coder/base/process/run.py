@@ -208,9 +208,8 @@ async def run_process(
     spill_from: int = 0,
     stdin: bytes = b"",
 ) -> Outcome:
-    """Run `argv` with `stdin`. Raises OSError if it cannot be started, `ProcessCancelled` on a cancel.
-    `spill_from`: bytes from which the spill file is kept; by default only if output was dropped from memory.
-    """
+    """Run `argv`. `spill_from`: bytes from which the spill file is kept (default: if output was dropped).
+    Raises OSError, `ProcessCancelled`."""
     live = LiveOutput(on_output, asyncio.get_running_loop())
     output = _OutputSinks(keep_bytes, Spill(spill_to, spill_limit, spill_from or keep_bytes), live)
     begun = time.monotonic()

@@ -62,8 +62,7 @@ class Busy(IndexFault):
 
 @contextlib.contextmanager
 def opened(home: Path | None, *, seconds: float = 5.0) -> Iterator[sqlite3.Connection]:
-    """A connection to the index in `home`, or in memory. `seconds`: how long to wait for other processes.
-    Raises OSError or `sqlite3.Error`."""
+    """A connection to the index (in memory without `home`). Raises OSError or `sqlite3.Error`."""
     if home is not None:
         make_private(home)
         # SQLite would create it with the umask; its journals take the mode of the file.
@@ -117,8 +116,7 @@ def _transaction_end(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def with_index(home: Path, use: Callable[[sqlite3.Connection], Done], *, seconds: float = 5.0) -> Done:
-    """`use` the index. Where it turns out to be damaged it is deleted, and `use` starts over with an empty
-    one; in memory where nothing can be written. Raises `IndexFault`."""
+    """`use` the index; a damaged one is recreated, in memory if it cannot be written. Raises `IndexFault`."""
     places: list[Path | None] = [home, home, None]
     while True:
         place = places.pop(0)
@@ -161,8 +159,7 @@ def _run() -> re.Pattern[str]:
 
 @cache
 def _piece() -> re.Pattern[str]:
-    """A run of CJK characters, or a word as the tokenizer sees it, combining accents (NFD) included. Compiled
-    lazily: that takes 10 ms."""
+    """A run of CJK characters, or a word as the tokenizer sees it. Lazy: compiling takes 10 ms."""
     return re.compile(f"[{_CJK}]+|[^\\W{_CJK}](?:[^\\W{_CJK}]|[\u0300-\u036f])*")
 
 
@@ -208,8 +205,7 @@ def marks_of(query: str) -> list[str]:
 
 
 def line_around(text: str, marks: list[str], width: int = 160) -> tuple[int, str]:
-    """How many of the marks the best line has, and that line, cut to `width` around one of them. The lines
-    compared are those where a mark occurs first."""
+    """The line with the most marks, cut to `width` around one of them, and their number."""
     folded = text.lower()
     if len(folded) != len(text):  # a few letters have a longer lower case: positions would differ
         text = folded

@@ -161,8 +161,7 @@ def _known(index: sqlite3.Connection, directory: str, name: str) -> dict[str, _K
 
 
 def _records(directory: str) -> dict[str, os.stat_result]:
-    """Every file that may be a record. On the hot path of each search: allocates as little as possible.
-    Raises OSError where it is not known which there are."""
+    """Every file that may be a record (hot path of each search). Raises OSError if they are not known."""
     found = {}
     with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(directory) as entries:
         for entry in entries:
@@ -298,8 +297,7 @@ def _forget(index: sqlite3.Connection, known: _Known) -> None:
 
 
 def _erase(index: sqlite3.Connection) -> None:
-    """FTS5 marks words as deleted; they leave the file when its segments are merged. Bounded: of a very large
-    index the rest goes with later searches."""
+    """Merge FTS5's segments, so that deleted words leave the file; bounded per search."""
     if not index.execute("SELECT erase FROM upkeep").fetchone()[0]:
         return
     until = time.process_time() + _ERASING_SECONDS

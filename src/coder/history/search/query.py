@@ -54,9 +54,8 @@ def search(
     limit: int = 20,
     progress: Progress = lambda left: None,
 ) -> list[Found]:
-    """Sessions recorded in `directories` that have every word of `query`: first those where person or answer
-    say all of it in one turn, then those where one turn has it, then the others; each newest first. Raises
-    `IndexFault`."""
+    """Sessions that have every word of `query`: in person's and answers' words first, then within one
+    turn, then anywhere; each newest first. Raises `IndexFault`."""
     terms = terms_of(query)
     if not terms:
         raise IndexFault("lookback.no_words")
@@ -99,8 +98,7 @@ def _newest(
     limit: int,
     apart_from: Collection[int] = (),
 ) -> list[_Match]:
-    """The newest of these sessions that are recorded in the directories, and hold more than commands such as
-    `/status`: as in the list of sessions."""
+    """The newest of these sessions in the directories that have more than commands such as `/status`."""
     if not parts:
         return []
     query = "SELECT mtime, id FROM session WHERE directory = ? AND (turns > 0 OR title != '')"

@@ -124,8 +124,7 @@ class Tree:
         self._touched: set[bytes] = set()  # entries changed since `save_base`
 
     def sync(self, *, check_hard_links: bool = False) -> Changed:
-        """Update the index and return what changed since the last call; nothing on the first.
-        `check_hard_links`: also look for writes through other hard links, which inotify does not report."""
+        """Update the index. Returns changes since the last call, none on the first."""
         first = self._watch is None and not self._settled
         if first:
             self.store.forget_old(in_use=self.shared)
@@ -238,8 +237,7 @@ class Tree:
             changed[path] = (_NOT_COVERED, None)
 
     def _stat_changed(self) -> set[bytes]:
-        """Files whose stat changed: they may be written through a hard link that is deleted or not
-        watched."""
+        """Files whose stat changed: perhaps through a hard link that nobody watches."""
         found = set()
         for path, seen in self.entries.items():
             if seen.kind == "file":
@@ -267,8 +265,7 @@ class Tree:
             self._update(path, info, changed)
 
     def _lstat(self, path: bytes) -> os.stat_result | None:
-        """None where absent, also behind a parent that has become a symlink. Raises PermissionError where the
-        parent is unreadable."""
+        """None if absent or behind a symlinked parent. Raises PermissionError."""
         parent = os.path.dirname(path)
         symlink_free = self._symlink_free.get(parent)
         if symlink_free is None:
@@ -398,8 +395,7 @@ class Tree:
     # persistence
 
     def restore_from(self, base: Base) -> bool:
-        """Load another session's last state, so that `sync` reports what changed since; False where it is
-        lost."""
+        """Load another session's last state for the next `sync`; False if it is lost."""
         return self._restore(base.read(self.store.packs()))
 
     def _restore(self, saved: Saved | None) -> bool:

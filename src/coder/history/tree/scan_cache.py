@@ -46,8 +46,7 @@ class BlobStore:
             return []
 
     def forget_old(self, *, in_use: bool = False) -> None:
-        """Evict packs, oldest first, to stay within the limits. `in_use`: other sessions may need any number
-        of packs."""
+        """Evict packs, oldest first. `in_use`: other sessions may need any number of packs."""
         packs = self.packs()
         total = sum(size for _, size in packs)
         most = len(packs) if in_use else _KEPT_PACKS

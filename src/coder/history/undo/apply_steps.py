@@ -76,8 +76,7 @@ def digest(content: bytes) -> str:
 
 
 def state_of(path: Path) -> tuple[PathState, bytes]:
-    """The state of a path, with its bytes. Absent where a parent directory has become a symlink. Raises
-    OSError where it is unreadable or too large."""
+    """A path's state and bytes; absent behind a symlinked parent. Raises OSError (unreadable, too large)."""
     try:
         with parent_of(path) as directory:
             try:

@@ -60,8 +60,7 @@ def journal_changes(tree: Tree, journal: UndoJournal, found: Changed, context: R
 
 
 def _changed_by_others(own: JournalFiles, context: RunContext) -> tuple[dict[str, list[Change]], set[str]]:
-    """Since the command began: the writes of other sessions' tools and undos by path, oldest first, and the
-    paths that their commands changed."""
+    """Since the command began: writes of others' tools by path, and the paths their commands changed."""
     since = context.since - CLOCK_NS
     found: list[Change] = []
     with contextlib.suppress(OSError), os.scandir(own.directory.parent) as directories:
@@ -91,8 +90,7 @@ def _journalled_since(
 
 
 def _without_tools(change: Change, writes: Iterable[Change]) -> tuple[Change | None, bool]:
-    """The change without the last writes of others' tools, None if nothing is left; and whether it still
-    contains one."""
+    """The change without others' last writes (None: nothing is left), and whether it still has one."""
     state, rest = change.after, list(writes)
     while any(write.after.same(change.before) for write in rest):
         rest.pop(0)  # led to the state before the command
@@ -166,8 +164,7 @@ def _hash_only(path: bytes, seen: IndexEntry) -> PathState | None:
 
 
 def _changed_at(path: bytes, found: Changed) -> int:
-    """Upper bound of a path's change time: its ctime or, if it is gone, the mtime of the directory above;
-    for the contents of a changed directory also the ctime of that."""
+    """Upper bound of the change time, from the path, or the directory above if it is gone."""
     times: list[int] = []
     above = path
     while len(above) > 1:

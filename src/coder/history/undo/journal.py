@@ -48,7 +48,6 @@ def forget_unused(directory: Path, own: str) -> None:
 def _empty(directory: Path) -> None:
     if directory.is_symlink() or not directory.is_dir():
         return
-
     for child in list(directory.iterdir()):
         if child.is_dir() and not child.is_symlink():
             if child.name != KEPT:
@@ -121,8 +120,7 @@ class UndoOutcome(msgspec.Struct, frozen=True):
 
 
 class _Task(msgspec.Struct, frozen=True):
-    """The changes that an undo or redo reverts. `name`: its progress file; `begun`: the moves of an
-    interrupted run; `drops`: the interrupted run that this one reverts."""
+    """Changes to revert; `name`: progress file; `begun`, `drops`: interrupted run to continue or revert."""
 
     turn: int
     changes: list[Change]
@@ -240,8 +238,7 @@ class UndoJournal:
         return _repeat_until_refused(most, lambda: self.undo(force=force, since=turn))
 
     def undo_turn(self, turn: int, *, force: bool = False) -> list[UndoOutcome]:
-        """Undo this turn alone: later changes of its files are merged with, and where they cannot be, nothing
-        is done. Empty where the turn has no changes to undo."""
+        """Undo this turn alone, merging with later changes or refusing. Empty without changes to undo."""
         self._recover_interrupted()
         return [self._run(task, force) for task in self._alone(turn)]
 
@@ -251,8 +248,7 @@ class UndoJournal:
         return [_outcome(t, self._plan(t, PlannedTree(), force), force=force) for t in self._alone(turn)]
 
     def hunks(self, turn: int, shown: Callable[[Path], str]) -> tuple[list[FileHunks], list[Path]]:
-        """What the turn, or with 0 the session, has changed, by hunks; and the paths that cannot be taken
-        apart: their contents were not kept, or they are no files."""
+        """The hunks of the turn (0: of the session), and the paths that have none."""
         from coder.history.undo.review_hunks import file_hunks
 
         self._recover_interrupted()
@@ -272,8 +268,7 @@ class UndoJournal:
         return files, list(dict.fromkeys(left))
 
     def take_back(self, parts: Iterable[tuple[FileHunks, Places]]) -> UndoOutcome:
-        """Take these hunks of each file back; nothing where one of the files is in conflict. It is an undo of
-        its own, which redo does again."""
+        """Take these hunks back, unless a file is in conflict. Redo puts them back."""
         with self.lock:
             self._recover_interrupted()
             changes: list[Change] = []
@@ -353,8 +348,7 @@ class UndoJournal:
         return self.files.turns()
 
     def contents_of(self, turn: int) -> dict[Path, tuple[bytes | None, bytes | None] | None]:
-        """Each file before and after the turn (None: absent); no pair where the contents were not kept, or it
-        is no file."""
+        """Each file before and after the turn (None: absent); no pair where the contents are unknown."""
         found: dict[Path, tuple[bytes | None, bytes | None] | None] = {}
         changes = self.files.changes(self.files.turn(turn)) if turn in self.files.turns() else []
         for text, own in by_path(changes).items():
@@ -371,8 +365,7 @@ class UndoJournal:
         return [path_of(text) for text in {c.path: None for file in files for c in self.files.changes(file)}]
 
     def contents_before(self) -> dict[Path, bytes | None]:
-        """Content of each file before the session first changed it (None: absent). Omits files whose content
-        was not kept, symlinks and directories."""
+        """Known contents of each file before the session first changed it (None: absent)."""
         first: dict[str, Change] = {}
         undone = {turn: self.files.undone(turn) for turn in self.files.redos()}
         for _, file in sorted({**undone, **{turn: self.files.turn(turn) for turn in self.turns()}}.items()):
@@ -410,8 +403,7 @@ class UndoJournal:
     # running a task
 
     def _run(self, task: _Task, force: bool) -> UndoOutcome:
-        """Revert these changes. The reverse moves are written ahead: an interrupted run can be completed or
-        reverted."""
+        """Revert these changes, written ahead: an interrupted run can be completed or reverted."""
         found = self._plan(task, PlannedTree(), force)
         outcome = _outcome(task, found, force=force)
         if outcome.refused and not force:

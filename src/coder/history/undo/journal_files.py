@@ -182,8 +182,7 @@ class JournalFiles:
                 blob.unlink(missing_ok=True)
 
     def _keep_recent_moves(self, forgotten: list[Path]) -> list[Change]:
-        """Keep recent changes of forgotten turns for other sessions; returns those whose contents they may
-        need."""
+        """Keep recent changes of forgotten turns for other sessions; returns tools' changes."""
         file = self.directory / MOVES
         known = self.changes(file) if file.exists() else []
         oldest = time.time_ns() - _RECENT_NS

@@ -32,8 +32,7 @@ _DEFAULT_DIR_MODE = 0o755
 
 
 class Change(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One line of a turn's manifest. `made`: directories created for it. `at`: when it was journalled
-    (nanoseconds). `shared`: another session may have made it."""
+    """A line of a manifest. `made`: created directories; `at`: nanoseconds; `shared`: perhaps another's."""
 
     path: str
     before: PathState
@@ -107,8 +106,7 @@ def plan(
     begun: Iterable[Change] = (),
     resuming: bool = True,
 ) -> Plan:
-    """Plan the way back to before these changes. `force` overwrites conflicts. `begun`:
-    the moves of an interrupted undo or redo; `resuming`: this call continues it."""
+    """Plan the undo of these changes. `begun`: interrupted moves; `resuming`: this call continues them."""
     steps: dict[str, Step] = {}
     conflicts: list[str] = []
     shared: list[str] = []
@@ -199,8 +197,7 @@ def by_path(changes: Iterable[Change]) -> dict[str, list[Change]]:
 
 
 def reverted_since(changes: Iterable[Change], later: Iterable[Change]) -> set[str]:
-    """Paths that were back at their state before `changes` at some time since: what they hold now is not of
-    these changes, even where it looks the same."""
+    """Paths that were back at their state before `changes` since: what they hold now is someone else's."""
     seen: dict[str, list[PathState]] = {}
     for change in later:
         seen.setdefault(change.path, []).extend((change.before, change.after))
@@ -226,8 +223,7 @@ def _runs(changes: list[Change]) -> list[list[PathState]]:
 def _walk_back(
     runs: list[list[PathState]], now: PathState, held: bytes | None, content: Content
 ) -> Result | None:
-    """From the current state to before the first run; None on conflict. Every state of a run leads back to
-    its start: not every journalled (write-ahead) change was made."""
+    """From the current state to before the first run, through any state of a run; None on conflict."""
     state, current, merged = now, held if now.blob is not None else None, False
     at = len(runs)
     while at:
@@ -277,7 +273,6 @@ def _merged(
     ours = held if held is not None else content(now.blob or "")
     if base is None or ours is None or theirs is None or len(ours) > MERGED_BYTES:
         return None
-
     return three_way(base, ours, theirs)
 
 
@@ -317,8 +312,7 @@ def _has_leftovers(directory: str, steps: dict[str, Step], tree: PlannedTree) ->
 
 
 def _is_blocked(step: Step, steps: dict[str, Step], tree: PlannedTree) -> bool:
-    """Whether a parent is no longer a directory and is not restored as one, or the path itself is now a
-    directory with other contents."""
+    """Whether a parent is no longer a directory, or the path is now a directory with other contents."""
     if step.is_noop:
         return False
     for parent in path_of(step.path).parents:

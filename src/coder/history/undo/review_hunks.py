@@ -21,8 +21,7 @@ Places = Mapping[int, Collection[int] | None]
 
 
 class FileHunks(msgspec.Struct, frozen=True):
-    """What was done to one file: from `old` to `new` (None: absent). `places`: the hunks' numbers that can be
-    told apart in the file as it is now; those taken back before are left out."""
+    """One file from `old` to `new` (None: absent). `places`: numbers of the hunks that are still there."""
 
     path: str
     before: PathState

@@ -33,8 +33,7 @@ _GIT_REFS = ("HEAD", "logs/HEAD", "packed-refs", "refs/heads", "refs/stash")
 
 
 class ShellChanges(msgspec.Struct, frozen=True):
-    """What a command changed. `uncovered` cannot be undone; `partial`: there are more files than the limit;
-    `git`: commits, branches or stashes changed, which undo leaves alone."""
+    """What a command changed. `git`: commits, branches or stashes, which undo leaves alone."""
 
     changed: list[str] = []
     uncovered: list[str] = []
@@ -54,8 +53,7 @@ class _StartTime:
 
 
 class ShellUndo:
-    """Undo of one session's commands. The first scan reads the whole tree; later ones take well under a
-    millisecond."""
+    """Undo of one session's commands. Only the first scan reads the whole tree."""
 
     def __init__(
         self,
@@ -87,8 +85,7 @@ class ShellUndo:
         return Tree(self._root, self._directory, self._limits, self._excluded)
 
     def before(self, command: str = "") -> None:
-        """Call before a command that is not known to be read-only, then `after` or `not_run`. Never
-        raises."""
+        """Call before a command that may write, then `after` or `not_run`. Never raises."""
         with self._lock:
             if not self._running:
                 self._clock = _StartTime()
