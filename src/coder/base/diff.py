@@ -33,14 +33,15 @@ class Diff(msgspec.Struct, frozen=True):
 
     def text(self, limit: int) -> str:
         """At most `limit` lines, each of bounded length, with a note for the rest."""
-        lines = [line if len(line) <= MAX_WIDTH else _cut(line) for line in islice(self.lines, limit)]
+        lines = [
+            line
+            if len(line) <= MAX_WIDTH
+            else f"{line[:MAX_WIDTH]}… [{len(line) - MAX_WIDTH} more characters]"
+            for line in islice(self.lines, limit)
+        ]
         if len(self.lines) > limit:
             lines.append(f"… {len(self.lines) - limit} more lines of diff not shown")
         return "\n".join(lines)
-
-
-def _cut(line: str) -> str:
-    return f"{line[:MAX_WIDTH]}… [{len(line) - MAX_WIDTH} more characters]"
 
 
 def line_blocks(old: list[str], new: list[str]) -> list[Block]:

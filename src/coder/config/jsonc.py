@@ -45,14 +45,17 @@ def decode(data: bytes, file: str) -> Any:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise ConfigError("config.not_utf8", file=file, byte=error.start + 1) from None
-    if not _may_be_deep(data):
+    if data.count(b"{") + data.count(b"[") <= MAX_DEPTH:
         try:
             return msgspec.json.decode(data)
         except msgspec.DecodeError:
             pass  # comments, a BOM, or an error: the slow path decides
     try:
         plain = strip(data)
-        return _decode_plain(plain) if plain.strip() else None
+        try:
+            return msgspec.json.decode(plain) if plain.strip() else None
+        except msgspec.DecodeError:
+            raise _fault(plain) from None
     except JsoncFault as fault:
         line, column = position(text, fault.offset)
         raise ConfigError("config.syntax", file=file, line=line, column=column, what=fault.what) from None
@@ -91,22 +94,11 @@ def position(text: str, offset: int) -> tuple[int, int]:
     return before.count("\n") + 1, len(before) - line_start + 1
 
 
-def _may_be_deep(data: bytes) -> bool:
-    return data.count(b"{") + data.count(b"[") > MAX_DEPTH
-
-
 def _blank(plain: bytearray, start: int, comment: bytes) -> None:
     if comment.startswith(b"/*") and (len(comment) < 4 or not comment.endswith(b"*/")):
         raise JsoncFault(start, Text("config.syntax_comment"))
     # Keep line breaks, so that the parser's line numbers match
     plain[start : start + len(comment)] = bytes(c if c in b"\r\n" else 0x20 for c in comment)
-
-
-def _decode_plain(plain: bytes) -> Any:
-    try:
-        return msgspec.json.decode(plain)
-    except msgspec.DecodeError:
-        raise _fault(plain) from None
 
 
 def _fault(plain: bytes) -> JsoncFault:

@@ -152,7 +152,9 @@ def load(
         raise ConfigError("config.shared_home", directory=home)
     below, project, *above = _layers(
         lambda: _file_layer("home", home / "config.json", str(home / "config.json")),
-        lambda: None if _same_file(cwd, home) else _project_layer(cwd),
+        lambda: (
+            None if _same_file(cwd, home) else _file_layer("project", cwd / PROJECT_FILE, PROJECT_FILE, cwd)
+        ),
         lambda: _named_layer(config_file) if config_file else None,
         lambda: _environment_layer(environ),
         lambda: _flags_layer(flags),
@@ -161,6 +163,11 @@ def load(
     if not sources:
         return Loaded(config=Config())
     loose = _loosenings(cwd, environ, [below, *above], sources, project, preset_table) if project else []
+    named: dict[str, str] = {}
+    if loose:
+        from coder.config.loosening import named_files
+
+        named = named_files(cwd, loose)
     settings: Settings = {}
     for layer in sources:
         hidden = loose if layer is project and not trusted else []
@@ -169,7 +176,7 @@ def load(
         config=_converted(settings, PROJECT_FILE),
         ignored=[] if trusted else [one.as_ignored() for one in loose],
         sources=sources,
-        relevant={one.key: one.value for one in loose} | (_named_files(cwd, loose) if loose else {}),
+        relevant={one.key: one.value for one in loose} | named,
     )
 
 
@@ -209,14 +216,9 @@ def _layers(*makers: Callable[[], Source | None]) -> list[Source | None]:
     return layers
 
 
-def _file_layer(origin: Origin, path: Path, label: str) -> Source | None:
-    settings = read_settings(path, shown(label))
+def _file_layer(origin: Origin, path: Path, label: str, bound: Path | None = None) -> Source | None:
+    settings = read_settings(path, shown(label), bound.resolve() if bound else None)
     return Source(origin=origin, label=shown(label), settings=settings) if settings else None
-
-
-def _project_layer(cwd: Path) -> Source | None:
-    settings = read_settings(cwd / PROJECT_FILE, PROJECT_FILE, cwd.resolve())
-    return Source(origin="project", label=PROJECT_FILE, settings=settings) if settings else None
 
 
 def _named_layer(path: Path) -> Source | None:
@@ -276,12 +278,6 @@ def _converted(settings: Any, label: str) -> Config:
     from coder.config.errors import refusal
 
     raise refusal(settings, label, said)
-
-
-def _named_files(cwd: Path, loose: list[Loosening]) -> dict[str, str]:
-    from coder.config.loosening import named_files
-
-    return named_files(cwd, loose)
 
 
 def _loosenings(

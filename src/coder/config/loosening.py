@@ -137,7 +137,9 @@ def _loosened_paths(
     for section, name, reason in _ENTRIES:
         mine, theirs = (getattr(getattr(config, section), name) for config in (person, together))
         for entry, value in (at(project, (section, name)) or {}).items():
-            if mine.get(entry) != theirs.get(entry) and not _switches_off(value):
+            if mine.get(entry) != theirs.get(entry) and value != {
+                "disabled": True
+            }:  # disabling is a tightening
                 yield (section, name, entry), reason
 
 
@@ -242,11 +244,6 @@ _ENTRIES: Final[tuple[tuple[str, str, Reason], ...]] = (
     ("mcp", "servers", "starts"),
     ("budget", "prices", "costs"),
 )
-
-
-def _switches_off(entry: object) -> bool:
-    """Disabling an MCP server is a tightening."""
-    return entry == {"disabled": True}
 
 
 def _tool_is_looser(tool: str, person: Config, together: Config, preset_table: PresetTable) -> bool:

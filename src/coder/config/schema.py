@@ -361,10 +361,9 @@ def bound_keys(chosen: Mapping[KeyAction, str]) -> dict[KeyAction, tuple[str, ..
 def key_names(chosen: Mapping[KeyAction, str]) -> dict[str, str]:
     """As people read them, by action: `Ctrl+O`; `–` for none."""
     return {
-        action: ", ".join(" ".join(_title(key) for key in keys.split()) for keys in bound) or "–"
+        action: ", ".join(
+            " ".join("+".join(map(str.capitalize, key.split("+"))) for key in keys.split()) for keys in bound
+        )
+        or "–"
         for action, bound in bound_keys(chosen).items()
     }
-
-
-def _title(key: str) -> str:
-    return "+".join(part.capitalize() for part in key.split("+"))

@@ -128,15 +128,15 @@ class ActionLog:
         return [
             ("Files changed", list(self.changed)),
             ("Files read", [path for path in self.read if path not in self.changed]),
-            ("Skills loaded (load again what is still to be followed)", self._skill_lines()),
+            (
+                "Skills loaded (load again what is still to be followed)",
+                [f"{name} ({path})" for name, path in self.skills.items()],
+            ),
             ("Commands and outcome", [f"{line} → {outcome}" for line, outcome in self.commands.items()]),
             ("Failed", [_times(f"{call}: {text}", n) for call, (text, n) in self.failures.items()]),
             ("Decisions by the person", [_times(text, n) for text, n in self.decisions.items()]),
             ("Todos", [f"[{t.get('status')}] {t.get('content')}" for t in self.todos]),
         ]
-
-    def _skill_lines(self) -> list[str]:
-        return [f"{name} ({path})" for name, path in self.skills.items()]
 
     def whole_text(self) -> str:
         return "\n\n".join(

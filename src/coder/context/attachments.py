@@ -161,11 +161,13 @@ def _attach(name: str, workspace: DirectoryWorkspace, taken: _Taken, *, anywhere
                 return
             outside = outside or candidate
             continue
-        if path.is_dir():
-            _attach_directory(candidate, path, workspace, taken)
-            return
-        if path.is_file():
-            _attach_named_file(candidate, path, workspace, taken)
+        if (directory := path.is_dir()) or path.is_file():
+            if _ignored(path, workspace.root, is_directory=directory):
+                taken.notes.append(Text("attach.ignored", name=candidate))
+            elif directory:  # its images would be sent unasked
+                _attach_many(candidate, _files(workspace, path, taken), workspace, taken, images=False)
+            else:
+                _attach_file(path, workspace, taken)
             return
     if outside:
         taken.notes.append(Text("attach.outside", name=outside))
@@ -204,21 +206,6 @@ def _readings(name: str) -> Iterator[str]:
         if reading not in seen:
             seen.add(reading)
             yield reading
-
-
-def _attach_directory(name: str, path: Path, workspace: Workspace, taken: _Taken) -> None:
-    if _ignored(path, workspace.root, is_directory=True):
-        taken.notes.append(Text("attach.ignored", name=name))
-    else:
-        # Pictures of a whole directory would be sent unasked.
-        _attach_many(name, _files(workspace, path, taken), workspace, taken, images=False)
-
-
-def _attach_named_file(name: str, path: Path, workspace: Workspace, taken: _Taken) -> None:
-    if _ignored(path, workspace.root):
-        taken.notes.append(Text("attach.ignored", name=name))
-    else:
-        _attach_file(path, workspace, taken)
 
 
 def _attach_glob(pattern: str, workspace: Workspace, taken: _Taken) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -69,17 +70,11 @@ class JsonlHistorySink:
         try:
             write_all(self._fd, line)
         except OSError as error:
-            self._truncate_partial_line()
+            with contextlib.suppress(OSError):  # readers skip a torn line
+                os.ftruncate(self._fd, self._size)
             why = Text("record.full") if error.errno == errno.ENOSPC else str(error.strerror)
             raise HistoryError("record.not_written", path=self.path, why=why) from error
         self._size += len(line)
-
-    def _truncate_partial_line(self) -> None:
-        """Remove a partly written line, so that the next one starts on its own."""
-        try:
-            os.ftruncate(self._fd, self._size)
-        except OSError:
-            return  # readers skip a torn line
 
     def flush(self) -> None:
         if self._fd >= 0:
@@ -151,7 +146,10 @@ class LegacyXmlSink:
             attributes["tool"] = str(tool)
         if event.meta:
             attributes["meta"] = encode(event.meta).decode("utf-8")
-        rendered = "".join(f" {name}={_quoted(value)}" for name, value in attributes.items())
+        rendered = "".join(
+            f' {name}="{_strip_control(value).translate(_IN_ATTRIBUTE)}"'
+            for name, value in attributes.items()
+        )
         self._write(f"  <event{rendered}>{_escape(event.content)}</event>\n")
 
     def _write(self, text: str) -> None:
@@ -174,10 +172,6 @@ class LegacyXmlSink:
 def _escape(text: str) -> str:
     """Escape for XML 1.0; drops control characters, which it cannot represent."""
     return _strip_control(text).translate(_IN_TEXT)
-
-
-def _quoted(text: str) -> str:
-    return f'"{_strip_control(text).translate(_IN_ATTRIBUTE)}"'
 
 
 def _strip_control(text: str) -> str:

@@ -91,7 +91,9 @@ class SessionStore:
     def infos(self, limit: int | None = None) -> list[SessionInfo]:
         """Newest first; reads only the ends of each log."""
         found = ((self.history / f"{name}.jsonl", stat) for name, stat in self._logs())
-        infos = (info for path, stat in found if (info := _info(path, stat)) and _was_used(info))
+        infos = (
+            info for path, stat in found if (info := _info(path, stat)) and (info.turns or info.title)
+        )  # else only commands such as `/status`
         return list(islice(infos, limit))
 
     def title(self, session_id: str) -> str:
@@ -163,11 +165,6 @@ def _file_stat(path: Path) -> os.stat_result | None:
     except OSError:
         return None
     return stat if S_ISREG(stat.st_mode) else None
-
-
-def _was_used(info: SessionInfo) -> bool:
-    """False for sessions that hold only commands such as `/status`: there is nothing to resume."""
-    return bool(info.turns or info.title)
 
 
 def _info(path: Path, stat: os.stat_result) -> SessionInfo | None:

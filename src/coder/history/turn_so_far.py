@@ -151,7 +151,9 @@ class NewestTurn:
 
     def take(self, event: HistoryEvent) -> None:
         turn = self.so_far
-        self._count(request_of(event))
+        if request := request_of(event):
+            turn.usage = turn.usage.plus(request.usage)
+            turn.cost += request.cost
         turn.edited |= edits_of(event)
         turn.checks.saw_change(sorted(changes_of(event)))
         match event.entry:
@@ -187,11 +189,6 @@ class NewestTurn:
                 given = given_answers(turn.earlier_answers, turn.unverified_answers, turn.answer, turn.checks)
                 turn.earlier_answers, turn.unverified_answers = given, []
         self._answered = self._answered and reason == "rules"  # which come before what the person said
-
-    def _count(self, request: Request | None) -> None:
-        if request is not None:
-            self.so_far.usage = self.so_far.usage.plus(request.usage)
-            self.so_far.cost += request.cost
 
 
 class Request(NamedTuple):

@@ -304,15 +304,39 @@ class Recorded(Event, frozen=True):
     entry: HistoryEvent
 
 
-# fmt: off
 AnyEvent = (
-    SessionStarted | SessionEnded | StateChanged | TurnStarted | Thought | Content | ContentRestarted
-    | ModelProgress | CallWriting | ToolCallChanged | ToolOutput | JobChanged | ApprovalRequested
-    | ApprovalResolved | TodosChanged | VerifyChanged | ChatCompressed | Citation | LoopDetected
-    | MaxSessionTurns | Finished | CommandDone | Notice | Failed | TurnEnded | Steered | InputDone | Recorded
-    | CustomModesListed | ModeStateChanged | InstantModeExecuted
+    SessionStarted
+    | SessionEnded
+    | StateChanged
+    | TurnStarted
+    | Thought
+    | Content
+    | ContentRestarted
+    | ModelProgress
+    | CallWriting
+    | ToolCallChanged
+    | ToolOutput
+    | JobChanged
+    | ApprovalRequested
+    | ApprovalResolved
+    | TodosChanged
+    | VerifyChanged
+    | ChatCompressed
+    | Citation
+    | LoopDetected
+    | MaxSessionTurns
+    | Finished
+    | CommandDone
+    | Notice
+    | Failed
+    | TurnEnded
+    | Steered
+    | InputDone
+    | Recorded
+    | CustomModesListed
+    | ModeStateChanged
+    | InstantModeExecuted
 )
-# fmt: on
 
 
 T = TypeVar("T")

@@ -55,7 +55,7 @@ def parse_address(url: str, schemes: tuple[str, ...] = ("http", "https")) -> Add
     host, port = _host_and_port(hostport, _PORTS.get(scheme, 1080), url)
     if not target.startswith("/"):
         target = "/" + target
-    return Address(scheme, host, port, _encoded(target), _unquoted(userinfo))
+    return Address(scheme, host, port, _encoded(target), unquote(userinfo))
 
 
 def _host_and_port(text: str, default: int, url: str) -> tuple[str, int]:
@@ -91,16 +91,14 @@ def _encoded(target: str) -> str:
     return quote(target, safe="/?&=%:@!$'()*+,;~[]")
 
 
-def _unquoted(userinfo: str) -> str:
-    if "%" not in userinfo:
-        return userinfo
-    return unquote(userinfo)
-
-
 def proxy_for(address: Address, environment: Mapping[str, str]) -> Address | None:
     """The proxy from `http_proxy`, `https_proxy`, `all_proxy` and `no_proxy`, if any."""
     url = _variable(environment, f"{address.scheme}_proxy") or _variable(environment, "all_proxy")
-    if not url or _excepted(address, _variable(environment, "no_proxy")):
+    if not url or any(
+        _matches(address, entry.strip().lower())
+        for entry in _variable(environment, "no_proxy").split(",")
+        if entry.strip()
+    ):
         return None
     if "://" not in url:
         url = "http://" + url
@@ -119,10 +117,6 @@ def _variable(environment: Mapping[str, str], name: str) -> str:
 
 def _is_loopback(host: str) -> bool:
     return host == "localhost" or host.endswith(".localhost") or host.startswith("127.") or host == "::1"
-
-
-def _excepted(address: Address, no_proxy: str) -> bool:
-    return any(_matches(address, entry.strip().lower()) for entry in no_proxy.split(",") if entry.strip())
 
 
 def _matches(address: Address, entry: str) -> bool:

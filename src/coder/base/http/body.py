@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from coder.base.http.errors import HttpError
 from coder.texts import Text
-
-if TYPE_CHECKING:
-    import zlib
 
 _LINE_LIMIT = 16_384  # bytes of a chunk-size or trailer line
 _INFLATE_STEP = 1 << 20  # bytes inflated at a time, against zip bombs

@@ -97,7 +97,10 @@ class HttpConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.ended = True
         if exc is not None:
-            self.reset = _reason(exc)
+            reset = isinstance(exc, ConnectionResetError | BrokenPipeError)
+            self.reset = (
+                Text("fault.reset") if reset else Text("fault.connection_failed", why=_os_message(exc))
+            )
         self._wake()
 
     def _wake(self) -> None:
@@ -191,12 +194,6 @@ def _end_of_head(head: bytes) -> tuple[int, int]:
     return lax, 2
 
 
-def _reason(exc: Exception) -> Text:
-    if isinstance(exc, ConnectionResetError | BrokenPipeError):
-        return Text("fault.reset")
-    return Text("fault.connection_failed", why=_os_message(exc))
-
-
 def _os_message(exc: BaseException) -> str:
     number = getattr(exc, "errno", None)
     # asyncio's messages contain socket addresses; strerror names the cause.
@@ -238,7 +235,7 @@ async def _connect(
     host = address.host if resolve is None else await resolve(address)
     # Happy eyeballs only for names with several addresses: cancelling it may leak a socket (CPython's
     # staggered_race), and requests to local servers are cancelled often.
-    delay = None if _is_literal(host) else 0.25
+    delay = None if host == "localhost" or ":" in host or host.replace(".", "").isdigit() else 0.25
     name = address.host if context is not None else None
     try:
         _, connection = await loop.create_connection(
@@ -247,11 +244,6 @@ async def _connect(
     except OSError as exc:
         raise _connect_fault(exc) from None
     return connection
-
-
-def _is_literal(host: str) -> bool:
-    """An IP literal or localhost."""
-    return host == "localhost" or ":" in host or host.replace(".", "").isdigit()
 
 
 def _connect_fault(exc: OSError) -> HttpError:

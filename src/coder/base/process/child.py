@@ -186,7 +186,7 @@ class Child:
     def _end_orphans(self) -> None:
         """Kill orphans that left the group (setsid, double fork), identified by their environment."""
         for _ in range(_ROUNDS):
-            orphans = [pid for pid in _own_children() if self._is_orphan(pid)]
+            orphans = [pid for pid in _children("self") if self._is_orphan(pid)]
             for pid in orphans:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)
@@ -262,10 +262,6 @@ def _children(pid: int | str) -> list[int]:
             with contextlib.suppress(OSError):
                 found += map(int, Path(f"/proc/{pid}/task/{task}/children").read_bytes().split())
     return found
-
-
-def _own_children() -> list[int]:
-    return _children("self")
 
 
 def _descendants(pid: int) -> list[int]:

@@ -56,6 +56,7 @@ _DROPPED = (
     *("GIT_EXTERNAL_DIFF", "GIT_SSH", "GIT_PROXY_COMMAND", "GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT"),
     *("CDPATH", "DEBUGINFOD_URLS"),
 )
+_DROPPED_PREFIXES = ("GIT_TRACE", "GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_")
 _SETTINGS = {
     "core.fsmonitor": "false",
     "core.hooksPath": _NOWHERE,
@@ -162,7 +163,11 @@ def _offline(kept: dict[str, str], drivers: Iterable[str] | None) -> dict[str, s
 
 
 def _kept(environment: Mapping[str, str], *workspaces: Path) -> dict[str, str]:
-    kept = {name: value for name, value in environment.items() if not _is_dropped(name)}
+    kept = {
+        name: value
+        for name, value in environment.items()
+        if name not in _DROPPED and not name.startswith(_DROPPED_PREFIXES)
+    }
     kept["PATH"] = outside_workspaces(environment.get("PATH", os.defpath), *workspaces)
     return kept
 
@@ -173,10 +178,6 @@ def _configured(settings: list[tuple[str, str]]) -> dict[str, str]:
     for number, (key, value) in enumerate(settings):
         variables |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
     return variables
-
-
-def _is_dropped(name: str) -> bool:
-    return name in _DROPPED or name.startswith(("GIT_TRACE", "GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_"))
 
 
 def _overridden(name: str) -> list[tuple[str, str]]:

@@ -67,12 +67,8 @@ def find_bundled(
         return found
     root = os.path.realpath(workspace)
     inside = [path for path in directories if _within(os.path.realpath(path), root)]
-    copies = (_copy(name, directory, libraries, _own_directory()) for directory in inside)
+    copies = (_copy(name, directory, libraries, coder_home(os.environ) / PROGRAMS) for directory in inside)
     return next(filter(None, copies), None)
-
-
-def _own_directory() -> Path:
-    return coder_home(os.environ) / PROGRAMS
 
 
 @lru_cache(maxsize=8)

@@ -80,7 +80,9 @@ def _search(
         near = _by_session(sorted(set.intersection(*rows)))
         found += _newest(index, directories, near, limit - len(found), {one.id for one in found})
     if len(found) < limit and len(terms) > 1:
-        matching = set.intersection(*map(_sessions, rows)) - {one.id for one in found}
+        matching = set.intersection(*({row >> PART_BITS for row in one} for one in rows)) - {
+            one.id for one in found
+        }
         spread = _by_session(row for row in sorted(set.union(*rows)) if row >> PART_BITS in matching)
         found += _newest(index, directories, spread, limit - len(found))
     return [_found(index, one, marks) for one in found]
@@ -119,18 +121,10 @@ def _rows(index: sqlite3.Connection, table: str, expression: str) -> list[int]:
     return [row[0] for row in index.execute(query, (expression,))]
 
 
-def _sessions(rows: Iterable[int]) -> set[int]:
-    return {row >> PART_BITS for row in rows}
-
-
 def _by_session(rows: Iterable[int]) -> dict[int, list[int]]:
     found: dict[int, list[int]] = {}
     for row in rows:
-        session = row >> PART_BITS
-        if session in found:
-            found[session].append(row)
-        else:
-            found[session] = [row]
+        found.setdefault(row >> PART_BITS, []).append(row)
     return found
 
 

@@ -410,7 +410,10 @@ class UndoJournal:
             return outcome
         replaced = dict.fromkeys([*found.conflicts, *found.shared])
         copies = [c for path in replaced if path in found.steps and (c := self._copy(found.steps[path]))]
-        self._write_ahead(task, [self._move(step) for step in found.steps.values() if not step.is_noop])
+        moves = [self._move(step) for step in found.steps.values() if not step.is_noop]
+        if task.name:
+            self.files.begin(task.name, task.turn, moves)
+        self.files.add_changes(MOVES, moves)
         applied = {step.path for step in apply_steps(found.steps.values())}
         if task.drops:
             self.files.drop(task.drops, task.turn)
@@ -425,11 +428,6 @@ class UndoJournal:
     def _plan(self, task: _Task, tree: PlannedTree, force: bool) -> Plan:
         resuming = not task.drops
         return plan(task.changes, tree, self.files.content, force=force, begun=task.begun, resuming=resuming)
-
-    def _write_ahead(self, task: _Task, moves: list[Change]) -> None:
-        if task.name:
-            self.files.begin(task.name, task.turn, moves)
-        self.files.add_changes(MOVES, moves)
 
     def _copy(self, step: Step) -> str:
         """Back up what a forced undo replaces; never deleted."""
