@@ -232,7 +232,7 @@ def test_an_image_that_is_none_is_said_and_the_question_goes_out(ready: Project)
     driver = play(ready, [{"text": "?"}], ["see @cut.png and @huge.png and @shot.png"], model="gpt-5")
     assert images_of(driver.chats[0]) == [url(DATA)]
     assert told(driver) == [
-        "cut.png is truncated or damaged: it is no whole image.",
+        "cut.png is truncated or damaged.",
         "huge.png is larger than 32.0 MB.",
     ]
 
@@ -374,7 +374,7 @@ def test_images_of_a_front_end(ready: Project) -> None:
     assert images_of(first) == [url(DATA), url(OTHER_DATA)]
     text = first["messages"][-1]["content"][0]["text"]
     assert "[image clip: PNG, 8×6," in text
-    assert "[not shown: image-2 is no image that a model can be shown" in text
+    assert "[not shown: image-2 is not a supported image" in text
     assert second["messages"][-1]["content"].startswith("[not shown: image-1")
     assert len(told(driver)) == 2
 

@@ -135,6 +135,9 @@ class Tree:
         if name.startswith("pip"):
             odd = f'case "$x" in {"|".join(sorted(commands._PIP_SHOW))}) ;; -*) odd=1;; esac'
             check += f'; odd=; for x; do {odd}; done; [ "$1$odd" = show ] && exit 0'
+        if name == "go":
+            odd = 'case "$x" in env|-json) ;; *[a-z]*|-*) odd=1;; esac'
+            check += f'; odd=; for x; do {odd}; done; [ "$1$odd" = env ] && exit 0'
         return self.script.replace("\n", f"\n{check}\n", 1)
 
     # -- the workspace ---------------------------------------------------------------------------------

@@ -209,8 +209,8 @@ TEXTS: dict[str, str] = {
         "home; no Unix sockets. A process that leaves its command's group outlives it, in the sandbox"
     ),
     "sandbox.level.none": (
-        "none ({reason}): commands can do whatever you can, and lines that run unasked are held by coder's "
-        "reading of the shell alone"
+        "none ({reason}): commands can do whatever you can, and only coder's analysis of "
+        "shell lines limits what runs unasked"
     ),
     "sandbox.outside.above": "{path} contains the home directory, which no sandboxed command may change.",
     "sandbox.outside.directory": (
@@ -218,7 +218,7 @@ TEXTS: dict[str, str] = {
     ),
     "sandbox.outside.path": "{path} is on PATH, where no sandboxed command may write.",
     "sandbox.outside.secret": "{path} is a place for secrets, which no sandboxed command may write.",
-    "sandbox.outside.starts": "Programs obey {path} when they start, so no sandboxed command may write it.",
+    "sandbox.outside.starts": "Programs read {path} when they start, so no sandboxed command may write it.",
     "sandbox.outside.system": "{path} belongs to the system, where no sandboxed command may write.",
     "sandbox.note.bypassed": (
         "A program tried to connect to {addresses} without the proxy. Commands reach the network only by the "
@@ -233,7 +233,7 @@ TEXTS: dict[str, str] = {
         "sandbox.network.allow lists hosts."
     ),
     "sandbox.note.locked": (
-        "Commands may not write {path}: git or coder is steered by it. The person can, with `!`."
+        "Commands may not write {path}: it controls git or coder. The person can, with `!`."
     ),
     "sandbox.note.network": "The network is off for commands here (sandbox.network).",
     "sandbox.note.reading": (
@@ -241,12 +241,12 @@ TEXTS: dict[str, str] = {
     ),
     "sandbox.note.secret": "Commands may not read {path}.",
     "sandbox.note.write": (
-        "Commands may not write {path}, only the workspace and $TMPDIR. A setting of the person's opens a "
-        "directory: sandbox.writable: {directory}."
+        "Commands may not write {path}, only the workspace and $TMPDIR. The person's setting "
+        "sandbox.writable opens a directory: {directory}."
     ),
     "sandbox.off": (
-        "off, as configured: commands can do whatever you can, and lines that run unasked are held by "
-        "coder's reading of the shell alone"
+        "off, as configured: commands can do whatever you can, and only coder's "
+        "analysis of shell lines limits what runs unasked"
     ),
     "sandbox.required": "The sandbox is required (sandbox.mode) and there is none here: {reason}",
     # policy: secrets
@@ -341,11 +341,11 @@ TEXTS: dict[str, str] = {
         "be written."
     ),
     "shell_undo.uncovered": "/undo cannot take back what this command did to: {files}",
-    "sandbox.untried": "as strong as this machine allows; tried out with the first command",
+    "sandbox.untried": "the strongest backend of this machine; probed with the first command",
     "status.label.sandbox": "sandbox",
     "status.label.secrets": "secrets replaced",
     "status.nothing_to_trust": "nothing here needs it",
-    "permissions.no_tool": "permission.tools names what is no tool here: {names}. /tools lists them.",
+    "permissions.no_tool": "permission.tools names unknown tools: {names}. /tools lists them.",
     # terminal: the REPL
     "view.cancelled": "cancelled",
     "diff.more.one": "… and 1 more new file",
