@@ -430,25 +430,20 @@ WHOLE = names(". ./... all discover tests tests/ test test/ run check verify src
 
 # Variables that a check may be given, with the values that are known.
 VARIABLES = {
-    "PYTHONDONTWRITEBYTECODE": r"\w*",
-    "PYTHONUNBUFFERED": r"\w*",
+    **dict.fromkeys(names("PYTHONDONTWRITEBYTECODE PYTHONUNBUFFERED PYTEST_DISABLE_PLUGIN_AUTOLOAD"), r"\w*"),
+    **dict.fromkeys(names("HYPOTHESIS_PROFILE CARGO_TERM_COLOR CARGO_NET_OFFLINE"), r"\w+"),
+    **dict.fromkeys(names("UV_OFFLINE UV_NO_SYNC"), "1|true"),
     "PYTHONHASHSEED": r"\d+|random",
     "PYTHONUTF8": r"[01]",
     "PYTHONWARNINGS": r"error|ignore|default|always",
     "PYTHONPATH": "@",
-    "PYTEST_DISABLE_PLUGIN_AUTOLOAD": r"\w*",
-    "HYPOTHESIS_PROFILE": r"\w+",
     "DJANGO_SETTINGS_MODULE": r"[\w.]+",
     "NODE_ENV": r"test|development|production",
     "NODE_OPTIONS": r"--experimental-vm-modules|--max-old-space-size=\d+",
     "RUST_BACKTRACE": r"0|1|full",
     "RUST_LOG": r"[\w:=,]*",
-    "CARGO_TERM_COLOR": r"\w+",
-    "CARGO_NET_OFFLINE": r"\w+",
     "CGO_ENABLED": r"[01]",
     "GOTOOLCHAIN": r"local",
-    "UV_OFFLINE": r"1|true",
-    "UV_NO_SYNC": r"1|true",
     "npm_config_offline": r"true",
 }
 # What keeps a check that nobody was asked about from downloading.

@@ -57,19 +57,15 @@ def visible(text: str) -> Visible:
     plain = text.isascii() and text.isprintable()
     coded = text if plain else text.translate(_CODES)
     hidden = 0 if coded == text else sum(1 for char in text if isinstance(_CODES[ord(char)], str))
-    counted = re.sub(r"(⟨U\+[0-9A-F]{4,6}⟩)\1{3,}", _repeated, coded) if hidden else coded
-    shown = re.sub(rf"(?:(?<=\n)|\A)(?:[ \t]*\n){{{_EMPTY_LINES},}}", _empty_lines, counted)
+    counted = coded
+    if hidden:
+        repeated = r"(⟨U\+[0-9A-F]{4,6}⟩)\1{3,}"
+        counted = re.sub(repeated, lambda found: f"{found[1]}×{len(found[0]) // len(found[1])}", coded)
+    empty = rf"(?:(?<=\n)|\A)(?:[ \t]*\n){{{_EMPTY_LINES},}}"
+    shown = re.sub(empty, lambda found: f"⏎×{found[0].count(chr(10))}\n", counted)
     shown = re.sub(rf"(?m)(^[-+]?)?([ \t]{{{_LONGEST_RUN + 1},}})", _blanks, shown)
     lines = text.removesuffix("\n").split("\n")
     return Visible(shown, hidden, shown != counted, len(lines), max(map(len, lines)))
-
-
-def _repeated(found: re.Match[str]) -> str:
-    return f"{found[1]}×{len(found[0]) // len(found[1])}"
-
-
-def _empty_lines(found: re.Match[str]) -> str:
-    return f"⏎×{found[0].count(chr(10))}\n"
 
 
 def _blanks(found: re.Match[str]) -> str:

@@ -267,7 +267,7 @@ def _not_applied(change: Change, error: OSError, lost: list[str], context: ToolC
 def _changed_meanwhile(change: Change, lost: list[str], context: ToolContext) -> ToolResult:
     name = shown(context, change.path)
     undone = f"could not put back {', '.join(lost)}" if lost else "nothing was written"
-    reason = f"{name} was changed by someone else at this very moment; {undone}. Read it again first"
+    reason = f"{name} was changed by someone else meanwhile; {undone}. Read it again first"
     return failed(reason, Text("tool.changed_since", path=name), path=name, stale=True)
 
 

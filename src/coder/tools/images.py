@@ -294,6 +294,7 @@ def _image(data: bytes, picture: Picture, name: str) -> Image:
 
 def _scaled(opened: Pixels, name: str) -> Image:
     """The first frame, upright, at most `_SIDE` a side: PNG, or JPEG if that is too large."""
+    import PIL.Image
     from PIL import ImageOps
 
     clear = "A" in opened.getbands() or "transparency" in opened.info
@@ -304,15 +305,11 @@ def _scaled(opened: Pixels, name: str) -> Image:
     size = pixels.size
     for form, options in (("PNG", {}), ("JPEG", {"quality": 85}), ("JPEG", {"quality": 60})):
         out = io.BytesIO()
-        flat = _on_white(pixels) if form == "JPEG" and clear else pixels
+        flat = pixels
+        if form == "JPEG" and clear:
+            flat = PIL.Image.alpha_composite(PIL.Image.new("RGBA", size, "white"), pixels).convert("RGB")
         flat.save(out, form, **options)
         if out.tell() <= MAX_BYTES:
             media_type = f"image/{form.lower()}"
             return _image(out.getvalue(), Picture(media_type, *size), name)
     raise too_large(name)
-
-
-def _on_white(pixels: Pixels) -> Pixels:
-    import PIL.Image
-
-    return PIL.Image.alpha_composite(PIL.Image.new("RGBA", pixels.size, "white"), pixels).convert("RGB")

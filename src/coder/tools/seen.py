@@ -49,7 +49,7 @@ class FileStamps:
         """The model was shown all that others changed since it last saw the file."""
         seen = self._seen.get(path)
         if seen is not None and seen.content is not None:
-            unseen = _carried(seen.unseen, seen.content, content, _shown)
+            unseen = _carried(seen.unseen, seen.content, content, lambda replaced: False)
             self._keep(path, _Seen(_digest(content), content, unseen))
 
     def changed_by_model(self, path: Path, before: bytes, content: bytes) -> None:
@@ -106,10 +106,6 @@ def _without(spans: list[Lines], taken: Lines) -> list[Lines]:
     first, last = taken
     pieces = [piece for a, b in spans for piece in ((a, min(b, first - 1)), (max(a, last + 1), b))]
     return [(a, b) for a, b in pieces if a <= b]
-
-
-def _shown(replaced: list[bool]) -> bool:
-    return False
 
 
 def _by_others(replaced: list[bool]) -> bool:

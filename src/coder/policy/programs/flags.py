@@ -65,8 +65,8 @@ def check_flags(args: list[Word], flags: Flags) -> Text | None:
 
 def _may_take_value(word: Word) -> bool:
     """Whether the next word may be this option's value."""
-    plain = word.text in _ALONE or "=" in word.text or word.text[1:].isdigit()
-    return word.maybe_option() and not (word.exact and plain)
+    alone = word.text in _ALONE or "=" in word.text or word.text[1:].isdigit()
+    return word.maybe_option() and not (word.exact and alone)
 
 
 def _forbidden(option: str, flags: Flags) -> bool:

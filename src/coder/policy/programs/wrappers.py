@@ -77,24 +77,19 @@ _RUNNERS = names(
 )
 # Subcommands that run their arguments.
 _RUNNING_WORDS: dict[str, frozenset[str]] = {
-    "docker": frozenset({"run", "exec", "compose", "build", "buildx", "container", "-H", "--context"}),
-    "podman": frozenset({"run", "exec", "build", "container"}),
-    "kubectl": frozenset({"exec", "run", "debug", "attach"}),
-    "npm": frozenset({"exec", "x", "explore"}),
-    "pnpm": frozenset({"exec", "dlx"}),
-    "yarn": frozenset({"exec", "dlx"}),
-    "uv": frozenset({"run", "tool"}),
-    "poetry": frozenset({"run"}),
-    "pdm": frozenset({"run"}),
-    "hatch": frozenset({"run"}),
-    "pipx": frozenset({"run"}),
-    "bundle": frozenset({"exec"}),
-    "conda": frozenset({"run"}),
-    "nix": frozenset({"run", "shell", "develop"}),
-    "deno": frozenset({"eval"}),
-    "bun": frozenset({"x", "-e", "--eval"}),
-    "gh": frozenset({"alias", "extension", "codespace"}),
-    "go": frozenset({"generate", "tool"}),
+    "docker": names("run exec compose build buildx container -H --context"),
+    "podman": names("run exec build container"),
+    "kubectl": names("exec run debug attach"),
+    "npm": names("exec x explore"),
+    **dict.fromkeys(("pnpm", "yarn"), names("exec dlx")),
+    "uv": names("run tool"),
+    **dict.fromkeys(("poetry", "pdm", "hatch", "pipx", "conda"), names("run")),
+    "bundle": names("exec"),
+    "nix": names("run shell develop"),
+    "deno": names("eval"),
+    "bun": names("x -e --eval"),
+    "gh": names("alias extension codespace"),
+    "go": names("generate tool"),
 }
 _INLINE: dict[str, str] = {"python": "c", "perl": "eE", "ruby": "e", "node": "ep", "php": "rBRE", "lua": "e",
                            "Rscript": "e"}  # fmt: skip
@@ -102,23 +97,15 @@ _INLINE: dict[str, str] = {"python": "c", "perl": "eE", "ruby": "e", "node": "ep
 
 def unwrap(name: str, args: list[Word]) -> Inner | None:
     """What `name` runs when called with `args`; None if it is no wrapper."""
-    if name in ("env", "genv"):
-        return _env(args)
     if name == "command" and args and args[0].exact and args[0].text in ("-v", "-V"):
         return NOTHING
     if name in _PREFIXES:
         return _prefix(args, _PREFIXES[name])
     if name in SHELLS:
         return _shell(name, args)
-    if name == "eval":
-        return _eval(args)
-    if name == "xargs":
-        return _xargs(args)
-    if name == "find":
-        return _find(args)
-    if name in _RUNNERS:
-        return UNCERTAIN
-    return _runs_by_argument(name, args)
+    if name in _READERS:
+        return _READERS[name](args)
+    return UNCERTAIN if name in _RUNNERS else _runs_by_argument(name, args)
 
 
 def _runs_by_argument(name: str, args: list[Word]) -> Inner | None:
@@ -301,12 +288,9 @@ def _xargs(args: list[Word]) -> Inner:
 
 
 def _replacements(options: list[Word]) -> list[str]:
-    found = []
-    for index, word in enumerate(options):
-        if word.text == "-I" and index + 1 < len(options):
-            found.append(options[index + 1].text)
-        elif word.text.startswith("-I"):
-            found.append(word.text[2:])
+    following = [*(word.text for word in options[1:]), ""]
+    pairs = [(word.text, after) for word, after in zip(options, following, strict=False)]
+    found = [after if text == "-I" else text[2:] for text, after in pairs if text.startswith("-I")]
     return [mark for mark in found if mark]
 
 
@@ -374,3 +358,6 @@ def _end_of_exec(args: list[Word], start: int) -> int | None:
         if args[index].text == ";" or (args[index].text == "+" and args[index - 1].text == "{}"):
             return index
     return None
+
+
+_READERS = {"env": _env, "genv": _env, "eval": _eval, "xargs": _xargs, "find": _find}

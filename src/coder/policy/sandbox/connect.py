@@ -147,12 +147,8 @@ class _Allowed(NamedTuple):
 
 
 def _outside(listening: Future[int], allowed: _Allowed) -> None:
-    with contextlib.suppress(CancelledError):
-        listener = listening.result()
-        try:
-            _serve(listener, allowed)
-        finally:
-            os.close(listener)
+    with contextlib.suppress(CancelledError), contextlib.ExitStack() as cleanup:
+        _serve(_close_later(listening.result(), cleanup), allowed)
 
 
 def _restrict_abstract_sockets(*, mounts: bool) -> bool:

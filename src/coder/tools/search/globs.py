@@ -31,7 +31,7 @@ def matcher(pattern: str, *, any_depth: bool = False) -> Callable[[str], bool]:
 
 
 def literally(text: str) -> str:
-    """A regular expression, for ripgrep and Python alike, that matches this text."""
+    """A regular expression for ripgrep and Python that matches this text."""
     return _META.sub(r"\\\g<0>", text)
 
 
