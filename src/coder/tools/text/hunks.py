@@ -36,6 +36,11 @@ class Hunk(msgspec.Struct, frozen=True):
         return found[1] if found else ""
 
     @property
+    def new_start(self) -> int:
+        found = _HEAD.match(self.head)
+        return int(found[2]) if found else 0
+
+    @property
     def text(self) -> str:
         return "\n".join([self.head, *self.body])
 
@@ -101,8 +106,8 @@ def _left(body: list[str]) -> list[str]:
     return found
 
 
-def hunks_of(diff: str) -> list[Hunk]:
-    """The hunks of a unified diff; empty if it says more than hunks can (a moved file)."""
+def hunks_of(diff: str, *, strict: bool = True) -> list[Hunk]:
+    """The hunks of a unified diff. `strict`: none if it says more than hunks can (a moved file)."""
     found: list[Hunk] = []
     names = ("", "")
     lines = diff.split("\n")
@@ -116,8 +121,10 @@ def hunks_of(diff: str) -> list[Hunk]:
             end = _end(lines, at)
             found.append(Hunk(names, line, lines[at + 1 : end]))
             at = end
-        else:
+        elif strict:
             return []
+        else:
+            at += 1
     return found
 
 

@@ -10,15 +10,14 @@ from typing import Any
 
 import msgspec
 
+from coder.base.diff import NO_NEWLINE
 from coder.base.text import head_and_tail, one_line
 from coder.policy.visible import visible
 from coder.protocol.entries import Observation
 from coder.tools.images import media_type_of
 from coder.tools.patching.formats import unquoted
 from coder.tools.registry import built_in, declared
-
-_HUNK = r"@@ -\d+(?:,(\d+))? \+(\d+)(?:,(\d+))? @@"
-NO_NEWLINE = "\\ No newline at end of file"
+from coder.tools.text.hunks import Hunk, hunks_of
 
 
 class EditorHunk(msgspec.Struct):
@@ -32,56 +31,29 @@ class EditorHunk(msgspec.Struct):
 
 
 def editor_hunks(diff: str) -> list[EditorHunk]:
-    """The hunks of all files; none if the text is truncated or not a diff."""
-    lines = diff.split("\n")
-    found: list[EditorHunk] = []
-    before = after = ""
-    at = 0
-    while at < len(lines):
-        line = lines[at]
-        at += 1
-        if line.startswith("--- ") and at < len(lines) and lines[at].startswith("+++ "):
-            before, after = unquoted(line[4:]), unquoted(lines[at][4:])
-            at += 1
-        elif after and (head := re.match(_HUNK, line)):
-            hunk, at = _hunk(lines, at, head, before, after)
-            found.append(hunk)
-    return found
+    """The hunks of all files; none if the text is not a diff."""
+    return [_editor_hunk(hunk) for hunk in hunks_of(diff, strict=False)]
 
 
-def _hunk(lines: list[str], at: int, head: re.Match[str], before: str, after: str) -> tuple[EditorHunk, int]:
-    left = [int(head[1] or 1), int(head[3] or 1)]  # remaining lines of the old and the new text
-    old, new = list[str](), list[str]()
+def _editor_hunk(hunk: Hunk) -> EditorHunk:
+    before, after = (unquoted(name[4:]) for name in hunk.names)
+    old = new = sign = ""
     first = -1  # number of lines before the first change
-    while at < len(lines) and (any(left) or lines[at] == NO_NEWLINE):
-        sign, text = lines[at][:1], lines[at][1:]
-        if lines[at] == NO_NEWLINE:
-            _without_newline(lines[at - 1][:1], old, new)
-        elif sign in (" ", "-", "+"):
-            first = len(new) if first < 0 and sign != " " else first
-            _add(sign, text + "\n", old, new, left)
-        else:
+    for line in hunk.body:
+        if line == NO_NEWLINE:
+            old = old if sign == "+" else old.removesuffix("\n")
+            new = new if sign == "-" else new.removesuffix("\n")
+            continue
+        sign, text = line[:1], line[1:] + "\n"
+        if sign not in (" ", "-", "+"):
             break
-        at += 1
-    is_new, deleted = before == "/dev/null", after == "/dev/null"
+        first = new.count("\n") if first < 0 and sign != " " else first
+        old += text if sign != "+" else ""
+        new += text if sign != "-" else ""
+    deleted = after == "/dev/null"
     name = (before if deleted else after).removeprefix("a/" if deleted else "b/")
-    line = max(1, int(head[2]) + max(0, first))
-    return EditorHunk(name, None if is_new else "".join(old), "".join(new), line, deleted), at
-
-
-def _add(sign: str, text: str, old: list[str], new: list[str], left: list[int]) -> None:
-    if sign != "+":
-        old.append(text)
-        left[0] -= 1
-    if sign != "-":
-        new.append(text)
-        left[1] -= 1
-
-
-def _without_newline(sign: str, old: list[str], new: list[str]) -> None:
-    for wanted, texts in (("+", old), ("-", new)):
-        if sign != wanted and texts:
-            texts[-1] = texts[-1].removesuffix("\n")
+    changed = max(1, hunk.new_start + max(0, first))
+    return EditorHunk(name, None if before == "/dev/null" else old, new, changed, deleted)
 
 
 Update = dict[str, Any]
