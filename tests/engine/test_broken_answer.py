@@ -100,7 +100,7 @@ def test_another_answer_is_said_to_be_one(project: Project) -> None:
     assert "".join(e.text for e in of(seen[at:], Content)) == OTHER["text"]
     assert of(seen, TurnEnded)[0].text == OTHER["text"]
     told = ["".join(text for _, text in line) for line in rows(seen) if is_remark(line)]
-    assert any("begins again" in line for line in told)
+    assert any("was restarted" in line for line in told)
 
 
 @pytest.mark.parametrize(("again", "answer"), [(WHOLE, CODE), (OTHER, OTHER["text"])])

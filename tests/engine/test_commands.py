@@ -345,7 +345,7 @@ def test_undo_takes_one_number(project: Project) -> None:
     assert (refused.ok, refused.data) == (False, {"usage": True})
 
 
-@pytest.mark.parametrize(("lang", "about"), [("en", "take back"), ("zh", "撤销")])
+@pytest.mark.parametrize(("lang", "about"), [("en", "undo the file changes"), ("zh", "撤销")])
 def test_help_on_one_command_is_its_line(project: Project, lang: str, about: str) -> None:
     driver = run(project, "/help undo", "/help /undo", "/help undoo", lang=lang)
     one, same, wrong = of(driver.seen, CommandDone)

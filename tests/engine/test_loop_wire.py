@@ -191,7 +191,7 @@ def test_the_second_time_a_person_decides(filled: Project, answer: Any, requests
         # yes: five more until it is told, and five until it is asked again
         assert len(server.chats) == requests - (5 if answer == "yes" else 0)
     assert of(driver.seen, TurnEnded)[0].status == status
-    assert all("circles" in e.subject for e in of(driver.seen, ApprovalRequested))
+    assert all("repeats itself" in e.subject for e in of(driver.seen, ApprovalRequested))
 
 
 def test_switched_off_for_the_session_and_its_subagents(filled: Project) -> None:
