@@ -10,6 +10,7 @@ import pytest
 
 from coder.base.ignore import Rules
 from coder.engine.verify.choice import asked_for, refused
+from coder.models.guided.state import task_of
 from coder.models.salvage.find_calls import find_calls
 from coder.policy.secrets.formats import find_secrets
 from coder.policy.shell import tree
@@ -37,6 +38,7 @@ def salvaged(text: str) -> object:
 @pytest.mark.parametrize(
     ("work", "unit", "size"),
     [
+        *((task_of, unit, 2 * SIZE) for unit in (" ", "<note>")),
         *((salvaged, unit, SIZE // 4) for unit in (" ", "\n", "<|im_end|>")),
         *((refused, unit, SIZE) for unit in ("don't ", "verify with ", "不要", "skip the ")),
         *((asked_for, unit, SIZE) for unit in ("don't ", "verify with ", "不要再", "a.", "跑测试的", "1. ")),

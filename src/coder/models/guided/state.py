@@ -14,7 +14,7 @@ from coder.protocol.messages import Message, ToolCall, head_length
 MOST_ITEMS = 5  # of a plan
 LOOK = "look_"  # prefix of the ids of calls that the dialect itself makes
 _NUMBERED = re.compile(r"(\d+)\t(.*)")
-_NOTE = re.compile(r"\s*<note>.*?</note>\s*", re.DOTALL)
+_NOTE = re.compile(r"(?:(?<!\s)\s+)?<note>(?:(?!<note>).)*?</note>\s*", re.DOTALL)
 VERIFY = re.compile(r"\AVerification with `([^`]+)` failed \(exit code \d+\):\n")
 # Messages of the engine, not of the person.
 _NOTES = ("<note>", "Please continue.", "You seem to be going in circles")
