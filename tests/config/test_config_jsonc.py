@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coder.config import ConfigError
-from coder.config.jsonc import MAX_DEPTH, JsoncFault, decode, strip
+from coder.config.jsonc import MAX_DEPTH, JsoncError, decode, strip
 
 JSON = st.recursive(
     st.none()
@@ -67,7 +67,7 @@ def stripped(data: bytes) -> bytes:
     """Stripped, up to a comment without an end, if there is one."""
     try:
         return strip(data)
-    except JsoncFault as fault:
+    except JsoncError as fault:
         return strip(data[: fault.offset]) + data[fault.offset :]
 
 

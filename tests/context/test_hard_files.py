@@ -134,10 +134,10 @@ def test_all_instructions_together_are_bounded_in_bytes_and_cut_between_lines(tm
     assert set(lines) == {line.strip()}  # no half character, no half line
     assert MAX_INSTRUCTIONS - 200 < len("\n".join(lines).encode()) <= MAX_INSTRUCTIONS
     assert "[cut at" in read.text
-    assert [fault.key for fault in read.faults] == ["context.file.cut"]
+    assert [problem.key for problem in read.problems] == ["context.file.cut"]
     (repo / "a" / "AGENTS.md").write_text("x" * MAX_INSTRUCTIONS, encoding="utf-8")
     read = read_instructions(repo / "a", tmp_path / "home")
-    assert [fault.key for fault in read.faults] == ["context.file.full"]
+    assert [problem.key for problem in read.problems] == ["context.file.full"]
 
 
 def test_what_memory_lost_and_gained_since_the_prompt_is_bounded(tmp_path: Path) -> None:

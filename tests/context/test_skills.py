@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from placing import Place
 
-from coder.base.frontmatter import HeadFault, Node, read_header, read_simply, read_with_yaml, split
+from coder.base.frontmatter import FrontmatterError, Node, read_header, read_simply, read_with_yaml, split
 from coder.engine.commands.extensions import skills_answer
 from coder.extend.skills import MAX_BODY, Skills
 from coder.policy.workspace import DirectoryWorkspace
@@ -287,7 +287,7 @@ def test_a_colon_in_a_plain_value_is_text_however_the_rest_is_written() -> None:
 @given(st.text(max_size=200))
 def test_no_text_is_more_than_a_bad_head(text: str) -> None:
     for candidate in (text, f"---\n{text}\n---\n"):
-        with contextlib.suppress(HeadFault):
+        with contextlib.suppress(FrontmatterError):
             read_header(split(candidate)[0] or "")
 
 

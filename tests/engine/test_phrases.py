@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from coder.engine.redactor import SessionSecrets
-from coder.protocol.events import AnyEvent, ApprovalRequested, Notice, in_words
+from coder.protocol.events import AnyEvent, ApprovalRequested, Notice, localized
 from coder.texts import Catalog, JoinedText, Text
 from coder.tools.tool import failed
 from coder.ui.once import JsonOutput, StreamJsonOutput
@@ -83,9 +83,9 @@ def test_the_record_is_english_whatever_the_language(project: Project, told: lis
 def test_whole_events_in_words() -> None:
     reasons: list[Any] = ["as it is", Text("approval.refused")]
     event = ApprovalRequested("1", "2", "bash", "rm x", "command", reasons, can_always=False)
-    assert in_words(event, Catalog("zh")).reasons == ["as it is", Catalog("zh").say("approval.refused")]
+    assert localized(event, Catalog("zh")).reasons == ["as it is", Catalog("zh").say("approval.refused")]
     notice = Notice("as it is")
-    assert in_words(notice, Catalog("zh")) is notice
+    assert localized(notice, Catalog("zh")) is notice
 
 
 def test_a_secret_is_kept_out_of_every_language(project: Project) -> None:

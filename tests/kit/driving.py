@@ -16,7 +16,7 @@ from typing import Any
 from coder.engine.engine import Engine
 from coder.engine.setup import Options, open_agent, provider_of, read_settings
 from coder.models.scripted import ScriptedServer
-from coder.protocol.events import AnyEvent, ApprovalRequested, InputDone, ToolCallChanged, in_words
+from coder.protocol.events import AnyEvent, ApprovalRequested, InputDone, ToolCallChanged, localized
 from coder.protocol.ops import AnyOp, ApprovalReply, UserInput
 from kit.chaos import Chaos
 from kit.fork_server import FORK_SERVER
@@ -179,7 +179,7 @@ class Driver:
 
     def _worded(self, event: AnyEvent) -> AnyEvent:
         self.told.append(event)
-        return in_words(event, self.texts)
+        return localized(event, self.texts)
 
 
 def drive(

@@ -23,7 +23,7 @@ _ENDS = (_FENCE, "...")
 _SPECIAL_STARTS = frozenset("[]{}>|&*!%@`\"'#-?:,~=<\\")
 
 
-class HeadFault(CoderError):
+class FrontmatterError(CoderError):
     """An error in a header, and its line in the file."""
 
     def __init__(self, key: str, /, *, line: int = 1, **values: object) -> None:
@@ -62,12 +62,12 @@ def split(text: str) -> tuple[str | None, str, int]:
             break
         at = end + 1
     if len(text) - start > MAX_HEADER:
-        raise HeadFault("modes.header_long", limit=MAX_HEADER)
-    raise HeadFault("modes.header_open")
+        raise FrontmatterError("modes.header_long", limit=MAX_HEADER)
+    raise FrontmatterError("modes.header_open")
 
 
 def read_header(header: str) -> dict[str, Node]:
-    """The fields in order. Raises `HeadFault`."""
+    """The fields in order. Raises `FrontmatterError`."""
     simple = read_simply(header)
     return read_with_yaml(header) if simple is None else simple
 
@@ -121,11 +121,11 @@ def read_with_yaml(header: str) -> dict[str, Node]:
         try:
             node = _from_events(_repaired(header))
         except yaml.YAMLError:
-            raise _header_fault(error) from None
+            raise _yaml_error(error) from None
     if node is None or node.absent:
         return {}
     if not isinstance(node.value, dict):
-        raise HeadFault("modes.header_no_fields", line=node.line)
+        raise FrontmatterError("modes.header_no_fields", line=node.line)
     return node.value
 
 
@@ -145,11 +145,11 @@ def _kept_backslashes(match: re.Match[str]) -> str:
     return re.sub(r"\\(.)", lambda m: m[0] if m[1] in _YAML_ESCAPES else "\\" + m[0], match[0])
 
 
-def _header_fault(error: yaml.YAMLError) -> HeadFault:
+def _yaml_error(error: yaml.YAMLError) -> FrontmatterError:
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     line = FIRST_LINE + (mark.line if mark else 0)
     why = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error).partition("\n")[0]
-    return HeadFault("modes.header_yaml", line=line, why=why)
+    return FrontmatterError("modes.header_yaml", line=line, why=why)
 
 
 class _Open:
@@ -179,17 +179,17 @@ def _from_events(header: str) -> Node | None:
             # Only finished nodes have anchors: no cycles, and shared nodes are not copied.
             done = anchors.get(event.anchor or "")
             if done is None:
-                raise HeadFault("modes.header_alias", line=line, name=event.anchor)
+                raise FrontmatterError("modes.header_alias", line=line, name=event.anchor)
         elif isinstance(event, yaml.CollectionStartEvent):
             if len(open_nodes) >= MAX_DEPTH:
-                raise HeadFault("modes.header_deep", line=line, limit=MAX_DEPTH)
+                raise FrontmatterError("modes.header_deep", line=line, limit=MAX_DEPTH)
             open_nodes.append(_Open(line, event.anchor, isinstance(event, yaml.MappingStartEvent)))
         elif isinstance(event, yaml.CollectionEndEvent):
             closed = open_nodes.pop()
             done = closed.node
             _remember(anchors, closed.anchor, done)
         elif isinstance(event, yaml.DocumentStartEvent) and root is not None:
-            raise HeadFault("modes.header_documents", line=line)
+            raise FrontmatterError("modes.header_documents", line=line)
         if done is None:
             continue
         if open_nodes:
@@ -214,7 +214,7 @@ def _add(parent: _Open, node: Node, line: int) -> None:
             parent.key = None
             return
         if not isinstance(node.value, str):
-            raise HeadFault("modes.header_key", line=line)
+            raise FrontmatterError("modes.header_key", line=line)
         if node.value in value:
-            raise HeadFault("modes.header_twice", line=line, name=node.value)
+            raise FrontmatterError("modes.header_twice", line=line, name=node.value)
         parent.key = node.value

@@ -1,4 +1,4 @@
-"""Which paths `.gitignore` files hide, for those walks that ripgrep does not do.
+"""Paths hidden by `.gitignore` files, for walks without ripgrep.
 
 Rules count from the top of the repository, or of the workspace where there is no repository: a
 `.gitignore` further up (in a home directory, say) is not about this project.
@@ -37,13 +37,13 @@ class SearchRoot(msgspec.Struct, frozen=True):
 
     @property
     def left_out(self) -> list[str]:
-        """The closed places below `start` that there are."""
+        """The closed places below `start` that exist."""
         below = os.fspath(self.start).rstrip("/") + "/"
         return [path for path in self.closed if path.startswith(below) and os.path.lexists(path)]
 
     @property
     def withheld(self) -> list[str]:
-        """Those of them that one may look for: nobody does for coder's own record of sessions."""
+        """`left_out` without coder's own directory."""
         return [path for path in self.left_out if not path.startswith(f"{self.root}/.coder/")]
 
     @property

@@ -34,7 +34,7 @@ request_id: ContextVar[Id] = ContextVar("request_id", default=None)  # of the re
 
 
 class RpcError(Exception):
-    """What a request is answered with instead of a result: ours, or theirs."""
+    """An error response, ours or theirs."""
 
     def __init__(self, code: int, message: str | Text, data: Any = None) -> None:
         super().__init__(str(message))
@@ -44,7 +44,7 @@ class RpcError(Exception):
 
 
 class Gone(Exception):
-    """The other side is no longer there to answer."""
+    """The peer is gone and will not answer."""
 
 
 # messages
@@ -64,12 +64,12 @@ def result(number: object, value: Any) -> Json:
 
 
 def error(number: object, code: int, message: str, data: Any = None) -> Json:
-    told: Json = {"code": code, "message": message}
-    return {"jsonrpc": "2.0", "id": number, "error": told if data is None else {**told, "data": data}}
+    body: Json = {"code": code, "message": message}
+    return {"jsonrpc": "2.0", "id": number, "error": body if data is None else {**body, "data": data}}
 
 
 class Pending(Generic[T]):
-    """The requests that are out, and who waits for each."""
+    """Outstanding requests and their futures."""
 
     def __init__(self) -> None:
         self._last = 0
@@ -83,10 +83,10 @@ class Pending(Generic[T]):
     def close(self, number: int) -> None:
         answer = self._answers.pop(number, None)
         if answer is not None and not answer.cancel() and not answer.cancelled():
-            answer.exception()  # looked at, so that a fault nobody waited for is not complained of
+            answer.exception()  # looked at, so that asyncio does not report an unretrieved error
 
     def answer(self, number: int | None, value: T | BaseException) -> None:
-        """Hand an answer to whoever waits for it; nobody may (it was cancelled, or it is not ours)."""
+        """Resolve the request's future, if it still exists."""
         waiting = self._answers.get(number) if number is not None else None
         if waiting is None or waiting.done():
             return
@@ -95,21 +95,21 @@ class Pending(Generic[T]):
         else:
             waiting.set_result(value)
 
-    def fail(self, fault: Callable[[], BaseException]) -> None:
-        """Nobody will be answered any more."""
+    def fail(self, error: Callable[[], BaseException]) -> None:
+        """Fail all outstanding requests."""
         for number in self._answers:
-            self.answer(number, fault())
+            self.answer(number, error())
 
 
 class Answered(msgspec.Struct, frozen=True):
-    """A result, and what is to be done once it is on its way."""
+    """A result, and what to do once it was sent."""
 
     result: Any
     then: Callable[[], None]
 
 
 class Method(msgspec.Struct, frozen=True):
-    """What a method takes, and who does it."""
+    """A method's parameter type and its handler."""
 
     params: Any
     run: Callable[[Any], Awaitable[Any]]
@@ -131,7 +131,7 @@ class _OnlyId(msgspec.Struct):
 
 
 class Peer(ABC):
-    """The other side, strictly: who asks it, and what it may ask. Subclasses send."""
+    """A strict JSON-RPC peer. Subclasses send."""
 
     def __init__(self, methods: Mapping[str, Method]) -> None:
         self._methods = methods
@@ -144,22 +144,22 @@ class Peer(ABC):
 
     @abstractmethod
     def send(self, message: Json, session: str = "") -> None:
-        """On its way, after all that was said in its session before."""
+        """Queue a message, in order within its session."""
 
     def repaired(self, line: bytes) -> bytes | None:
-        """A line that is no JSON as JSON, where it can be guessed."""
+        """Repair malformed JSON; None if that fails."""
         return None
 
     def log(self, text: str) -> None:  # noqa: B027 (optional)
-        """What is wrong, and is nobody's answer."""
+        """Log an error that answers no request."""
 
     def withdraw(self, number: int, session: str) -> None:  # noqa: B027 (optional)
-        """Nobody waits for the answer to this request of ours any more."""
+        """Tell the peer that our request was cancelled."""
 
     # what comes in
 
     def take(self, line: bytes) -> None:
-        """One line, whatever is in it."""
+        """Handle one line."""
         if not line.strip():
             return
         try:
@@ -206,7 +206,7 @@ class Peer(ABC):
             task.add_done_callback(lambda _done: self._by_id.pop(number, None))
 
     def cancel(self, number: Id) -> None:
-        """Stop working on a request of theirs; it is answered with an error, unless it has an answer yet."""
+        """Cancel a running request, which is then answered with an error."""
         task = self._by_id.get(number)
         if task is not None:
             task.cancel()
@@ -238,7 +238,7 @@ class Peer(ABC):
             self._fail(number, name, wrong)
         except asyncio.CancelledError:
             self._fail(number, name, RpcError(CANCELLED, "the request was cancelled"))
-        except Exception as wrong:  # the last line of defence: a sentence for them, a line for the log
+        except Exception as wrong:  # a bug must not end the connection
             words = f"{type(wrong).__name__}: {wrong}"[:500]
             self._fail(number, name, RpcError(INTERNAL, f"{name} failed inside coder: {words}"))
         if then is not None:
@@ -253,7 +253,7 @@ class Peer(ABC):
     # what goes out
 
     async def ask(self, method: str, params: Any, session: str) -> Raw:
-        """Their answer. Raises `RpcError` where it is an error, `Gone` where none can come any more."""
+        """Send a request and return its result. Raises `RpcError`, `Gone`."""
         number, answer = self._pending.open()
         try:
             self.send(request(number, method, params), session)
@@ -270,11 +270,11 @@ class Peer(ABC):
     # the end
 
     def hang_up(self) -> None:
-        """Nothing comes in any more: who waits for an answer waits in vain."""
+        """The input has ended: fail all outstanding requests."""
         self._pending.fail(Gone)
 
     async def settled(self, seconds: float, but: str = "") -> None:
-        """Until what was asked of us is answered, but no longer than this."""
+        """Wait until running requests are answered, at most `seconds`."""
         if running := [task for task, name in self._running.items() if name != but]:
             await asyncio.wait(running, timeout=seconds)
 
@@ -296,7 +296,7 @@ _WRITE = 1 << 16  # bytes in one write
 
 
 class LineSplitter:
-    """Bytes in, lines out. A line past the limit is thrown away, and its place taken by `None`."""
+    """Splits bytes into lines. A line longer than `limit` becomes None."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -310,7 +310,7 @@ class LineSplitter:
         return lines
 
     def finish(self) -> list[bytes | None]:
-        """A last line without its end is a line as well."""
+        """The last line, if it has no newline."""
         return [self._line(b"")] if self._size else []
 
     def _line(self, last: bytes) -> bytes | None:
@@ -356,7 +356,7 @@ class Outbox:
         self._moved = asyncio.Event()
 
     def enqueue(self, line: Line) -> None:
-        """Written once the loop comes round: until then more may join it."""
+        """Queue a line, to be written in the next round of the loop."""
         self._queue.append(line)
         self.waiting += line.size
         if self.gone:
@@ -366,12 +366,12 @@ class Outbox:
             asyncio.get_running_loop().call_soon(self.pump)
 
     def post(self, data: bytes, limit: int) -> None:
-        """A line that is dropped where more than this is left unread."""
+        """Queue a line, unless `limit` bytes are unread."""
         if self.waiting < limit:
             self.enqueue(Line(data))
 
     def take_back(self, line: Line) -> bool:
-        """Whether the other side will never see it."""
+        """Remove a queued line; False if some of it was written."""
         if line.begun or line not in self._queue:
             return False
         if line is self._queue[0]:
@@ -381,7 +381,7 @@ class Outbox:
         return True
 
     async def drained(self, limit: int) -> None:
-        """Back-pressure: until no more than this waits."""
+        """Back-pressure: wait until at most `limit` bytes are queued."""
         while self.waiting > limit:
             self._moved.clear()
             await self._moved.wait()
@@ -392,14 +392,14 @@ class Outbox:
             await self._moved.wait()
 
     def close(self) -> None:
-        """Nothing more is written; whoever waits is let go."""
+        """Drop the queue and release all waiting senders."""
         self._watch(False)
         self.gone = True
         while self._queue:
             self._pop()
 
     def pump(self) -> None:
-        """Write what the other side takes without being waited for."""
+        """Write as much as possible without blocking."""
         self._due = False
         while self._queue:
             line = self._queue[0]

@@ -20,7 +20,7 @@ from coder.base.process.programs import find_program
 from coder.base.text import shown
 from coder.cli.common import columns, options_from, parser_for
 from coder.config import ConfigError
-from coder.config.errors import faults_in, raised
+from coder.config.errors import config_errors_in, raised
 from coder.config.files import read_bounded
 from coder.config.jsonc import decode
 from coder.config.load import ENVIRONMENT, PROJECT_FILE, Loaded, home_directory, load
@@ -207,4 +207,4 @@ def _faults_of(path: Path, name: str, *, must_be: bool = False) -> list[ConfigEr
         return [ConfigError("config.file_missing", file=label)]
     if settings is None:
         return []
-    return list(faults_in(settings, label, data or b""))
+    return list(config_errors_in(settings, label, data or b""))

@@ -20,7 +20,7 @@ from coder.config.providers import check_address, check_headers
 from coder.texts import JoinedText, Text
 
 _LONGEST_SHOWN: Final = 60
-_MOST_TOLD: Final = 10
+_MOST_SHOWN: Final = 10
 _PLAIN_LIMIT: Final = 1_000_000
 _SECRET: Final = ("provider.api_key", "provider.headers", "mcp.servers")
 # The inspected type does not keep the order of the choices
@@ -44,23 +44,31 @@ _EXPECTED: Final = {schema.KEY_PATTERN: "config.expect_key", schema.HOST_PATTERN
 
 def refusal(settings: object, file: str, said: str) -> ConfigError:
     """The error for `settings`, which msgspec rejected with the message `said`."""
-    return next(faults_in(settings, file), None) or ConfigError("config.invalid", file=file, what=shown(said))
+    return next(config_errors_in(settings, file), None) or ConfigError(
+        "config.invalid", file=file, what=shown(said)
+    )
 
 
-class Faults(ConfigError):
+class ConfigErrors(ConfigError):
     """Several errors of the settings, a line each."""
 
-    def __init__(self, faults: Sequence[ConfigError]) -> None:
-        self.faults = faults
-        told = [fault.phrase for fault in faults[:_MOST_TOLD]]
-        more = [Text("config.more", n=len(faults) - len(told))] if len(faults) > len(told) else []
-        super().__init__(JoinedText([*told, *more]))
+    def __init__(self, errors: Sequence[ConfigError]) -> None:
+        self.errors = errors
+        shown_errors = [error.phrase for error in errors[:_MOST_SHOWN]]
+        more = (
+            [Text("config.more", n=len(errors) - len(shown_errors))]
+            if len(errors) > len(shown_errors)
+            else []
+        )
+        super().__init__(JoinedText([*shown_errors, *more]))
 
 
 def together(errors: Sequence[ConfigError]) -> ConfigError:
-    """At least one."""
-    faults = [fault for error in errors for fault in (error.faults if isinstance(error, Faults) else [error])]
-    return faults[0] if len(faults) == 1 else Faults(faults)
+    """One error for at least one."""
+    every = [
+        one for error in errors for one in (error.errors if isinstance(error, ConfigErrors) else [error])
+    ]
+    return every[0] if len(every) == 1 else ConfigErrors(every)
 
 
 class File:
@@ -77,10 +85,10 @@ class File:
         return f"{self._name}:{self._lines[key]}" if key else self._name
 
 
-def faults_in(settings: object, name: str, data: bytes = b"") -> Iterator[ConfigError]:
+def config_errors_in(settings: object, name: str, data: bytes = b"") -> Iterator[ConfigError]:
     """All errors of `settings`; `data` is the text that they were read from."""
     file = File(name, data)
-    yield from _faults(settings, inspect.type_info(schema.Config), "", file)
+    yield from _errors_at(settings, inspect.type_info(schema.Config), "", file)
     provider = settings.get("provider") if isinstance(settings, dict) else None
     if not isinstance(provider, dict):
         return
@@ -127,25 +135,25 @@ def _keys_of(kind: inspect.Type, prefix: str) -> Iterator[str]:
             yield from _keys_of(field.type, f"{prefix}{field.encode_name}.")
 
 
-def _faults(value: object, kind: inspect.Type, key: str, file: File) -> Iterator[ConfigError]:
+def _errors_at(value: object, kind: inspect.Type, key: str, file: File) -> Iterator[ConfigError]:
     if isinstance(kind, inspect.UnionType):
         if value is not None:
-            yield from _faults(value, _meant(kind, value), key, file)
+            yield from _errors_at(value, _meant(kind, value), key, file)
     elif not _fits(value, kind):
         yield bad_value(
             f"{file.at(key)}: {shown(key)}" if key else file.at(""), found(value, key), _allowed(kind, value)
         )
     elif isinstance(kind, inspect.StructType) and isinstance(value, dict):
-        yield from _faults_in_struct(value, kind, key, file)
+        yield from _struct_errors(value, kind, key, file)
     elif isinstance(kind, inspect.DictType) and isinstance(value, dict):
         for name, inner in value.items():
             known = kind.key_type
             if isinstance(known, inspect.LiteralType) and name not in known.values:
                 yield _unknown(_join(key, str(name)), [str(one) for one in known.values], file)
-            yield from _faults(inner, kind.value_type, _join(key, str(name)), file)
+            yield from _errors_at(inner, kind.value_type, _join(key, str(name)), file)
     elif isinstance(kind, inspect.ListType) and isinstance(value, list):
         for at, inner in enumerate(value):
-            yield from _faults(inner, kind.item_type, f"{key}[{at}]", file)
+            yield from _errors_at(inner, kind.item_type, f"{key}[{at}]", file)
 
 
 def bad_value(where: str, found: str, allowed: Text | str) -> ConfigError:
@@ -153,14 +161,14 @@ def bad_value(where: str, found: str, allowed: Text | str) -> ConfigError:
     return ConfigError("config.bad_value", where=where, found=found, allowed=allowed)
 
 
-def _faults_in_struct(
+def _struct_errors(
     value: dict[str, Any], kind: inspect.StructType, key: str, file: File
 ) -> Iterator[ConfigError]:
     fields = {field.encode_name: field.type for field in kind.fields}
     for name, inner in value.items():
         path = _join(key, name)
         if name in fields:
-            yield from _faults(inner, fields[name], path, file)
+            yield from _errors_at(inner, fields[name], path, file)
         else:
             yield _unknown(path, list(fields), file)
 

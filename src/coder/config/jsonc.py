@@ -30,7 +30,7 @@ _TOKEN: Final = (
 )
 
 
-class JsoncFault(Exception):
+class JsoncError(Exception):
     """Invalid JSONC; `offset` is in bytes."""
 
     def __init__(self, offset: int, what: Text | str) -> None:
@@ -56,9 +56,9 @@ def decode(data: bytes, file: str) -> Any:
             return msgspec.json.decode(plain) if plain.strip() else None
         except msgspec.DecodeError:
             raise _fault(plain) from None
-    except JsoncFault as fault:
-        line, column = position(text, fault.offset)
-        raise ConfigError("config.syntax", file=file, line=line, column=column, what=fault.what) from None
+    except JsoncError as error:
+        line, column = position(text, error.offset)
+        raise ConfigError("config.syntax", file=file, line=line, column=column, what=error.what) from None
 
 
 def strip(data: bytes) -> bytes:
@@ -77,7 +77,7 @@ def strip(data: bytes) -> bytes:
         if token in (b"{", b"["):
             depth += 1
             if depth > MAX_DEPTH:
-                raise JsoncFault(match.start(), Text("config.syntax_deep", limit=MAX_DEPTH))
+                raise JsoncError(match.start(), Text("config.syntax_deep", limit=MAX_DEPTH))
         elif token in (b"}", b"]"):
             depth -= 1
             # `[,]` and `[1,,]` stay as they are: those commas do not trail a value
@@ -96,22 +96,22 @@ def position(text: str, offset: int) -> tuple[int, int]:
 
 def _blank(plain: bytearray, start: int, comment: bytes) -> None:
     if comment.startswith(b"/*") and (len(comment) < 4 or not comment.endswith(b"*/")):
-        raise JsoncFault(start, Text("config.syntax_comment"))
+        raise JsoncError(start, Text("config.syntax_comment"))
     # Keep line breaks, so that the parser's line numbers match
     plain[start : start + len(comment)] = bytes(c if c in b"\r\n" else 0x20 for c in comment)
 
 
-def _fault(plain: bytes) -> JsoncFault:
+def _fault(plain: bytes) -> JsoncError:
     """The error by the standard library, whose position and message are better than msgspec's."""
     text = plain.decode("utf-8")
     try:
         json.loads(text)
     except json.JSONDecodeError as error:
         what = shown(error.msg[:1].lower() + error.msg[1:])
-        return JsoncFault(len(text[: error.pos].encode("utf-8")), what)
+        return JsoncError(len(text[: error.pos].encode("utf-8")), what)
     except (ValueError, RecursionError):
         pass
-    return JsoncFault(0, Text("config.syntax_rejected"))
+    return JsoncError(0, Text("config.syntax_rejected"))
 
 
 _EDIT_TOKEN: Final = rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},:]|[^\s\[\]{},:"]+'

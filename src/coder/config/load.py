@@ -193,9 +193,9 @@ def read_settings(path: Path, label: str, bound: Path | None = None) -> Settings
     try:
         _check(value, label)
     except ConfigError as error:
-        from coder.config.errors import faults_in, together
+        from coder.config.errors import config_errors_in, together
 
-        raise together(list(faults_in(value, label, data)) or [error]) from None
+        raise together(list(config_errors_in(value, label, data)) or [error]) from None
     settings: Settings = value
     return settings
 

@@ -97,7 +97,7 @@ _SEEING_WORD: Final = (
 
 
 def sees_images(config: Config, model: str) -> bool | None:
-    """Whether the model takes images; None where that is not known."""
+    """Whether the model takes images; None if that is not known."""
     own = config.provider.models.get(model)
     if own is not None and own.images is not None:
         return own.images

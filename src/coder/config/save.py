@@ -99,7 +99,7 @@ def is_in_user_file(home: Path, path: KeyPath) -> bool:
 
 
 def unset_in_user_file(home: Path, path: KeyPath) -> bool:
-    """Remove `path`; False where it is not set. Raises `ConfigError`."""
+    """Remove `path`; False if it is not set. Raises `ConfigError`."""
     if not is_in_user_file(home, path):
         return False
     _changed(

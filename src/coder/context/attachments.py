@@ -79,11 +79,11 @@ def expand(
     """Blocking. `servers`: MCP servers, for `@server:uri`. `person`: the part typed by a person."""
     taken = _Taken()
     chosen = dict.fromkeys([*named(person), *dropped(person)])
-    in_words = [path for path in image_paths(person) if path not in chosen]
+    in_prose = [path for path in image_paths(person) if path not in chosen]
     for name in named(text) or dropped(text):
         if name.partition(":")[0] not in servers:
             _attach(name, workspace, taken, anywhere=name in chosen)
-    for path in in_words:
+    for path in in_prose:
         _attach(path, workspace, taken, anywhere=True)
     return Expanded(
         "\n\n".join([text, *taken.parts]), taken.notes, taken.images.images if taken.images else []
@@ -179,7 +179,7 @@ def _attach(name: str, workspace: DirectoryWorkspace, taken: _Taken, *, anywhere
 
 
 def _attach_from_outside(name: str, workspace: DirectoryWorkspace, taken: _Taken) -> bool:
-    """Whether it is settled: an image is attached, or it is told why not. Other files stay outside."""
+    """Attach an image, or note why not. False for other files, which stay outside."""
     try:
         path = workspace.chosen(name)
         with _opened(path) as file:
@@ -284,8 +284,8 @@ def _attach_image(name: str, head: bytes, file: BinaryIO, taken: _Taken) -> None
     taken.images = taken.images or Batch()
     try:
         image = taken.images.add(name, lambda: read_image(name, head, file))
-    except Unusable as fault:
-        taken.notes.append(fault.phrase)
+    except Unusable as error:
+        taken.notes.append(error.phrase)
         return
     taken.parts.append(f'<image path="{_in_quotes(name)}">{described(image)}</image>')
 

@@ -115,7 +115,7 @@ class Memory:
         return planned
 
     def forget(self, number: int) -> Fact | None:
-        """Remove a fact by number; None where there is none. Raises `NotSaved`."""
+        """Remove a fact by number; None if there is none. Raises `NotSaved`."""
         from coder.tools.changes import Change
 
         fact = next((one for one in self.facts() if one.number == number), None)
@@ -132,21 +132,21 @@ class Memory:
             _make(Change(target, held, kept.encode("utf-8", "surrogateescape")))
         return fact
 
-    def faults(self) -> list[Text]:
+    def problems(self) -> list[Text]:
         """Why an existing file is not in the context."""
         found: list[Text] = []
         for scope in SCOPES:
             try:
                 self._read(scope)
-            except _Unusable as fault:
-                found.append(fault.phrase)
+            except _Unusable as error:
+                found.append(error.phrase)
             except OSError as error:
                 why = (error.strerror or str(error)).lower()
                 found.append(Text("context.file.unreadable", path=self._paths[scope], why=why))
         return found
 
     def _read_or_empty(self, scope: Scope) -> str:
-        """The file's text; empty where it is unreadable."""
+        """The file's text; empty if it is unreadable."""
         try:
             return self._read(scope)
         except (OSError, ValueError, NotSaved):
@@ -173,7 +173,7 @@ class Memory:
         return target
 
     def _read(self, scope: Scope) -> str:
-        """The file's text; empty where it is absent."""
+        """The file's text; empty if it is absent."""
         bound = self._bounds[scope]
         real = Path(real_path(self._paths[scope]))
         if bound is not None and not real.is_relative_to(bound):
@@ -181,7 +181,7 @@ class Memory:
         return _decoded(self._held(scope, real))
 
     def _held(self, scope: Scope, target: Path) -> bytes | None:
-        """The content of the resolved file; None where it is absent. Does not block on a FIFO."""
+        """The content of the resolved file; None if it is absent. Does not block on a FIFO."""
         path = self._paths[scope]
         try:
             descriptor = open_file(target)

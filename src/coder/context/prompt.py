@@ -28,7 +28,7 @@ _NAME_ROOM = 48  # one of them
 _DIRECTORY_ROOM = 160
 _CHECK_ROOM = 100
 _MOST_ENTRIES = 2_000  # scanned for them
-_NOT_TOLD = frozenset(
+_NOT_SHOWN = frozenset(
     {".git", ".coder", ".DS_Store", "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"}
 )
 
@@ -94,7 +94,7 @@ def system_prompt(environment: str, skills: str = "", memory: str = "", *, role:
 
 
 def environment_text(workspace: Path, git: str = "", test_command: str = "", commands: str = "") -> str:
-    """What a model would otherwise find out in its first steps. `commands`: what the sandbox allows them."""
+    """Facts that save the model its first steps. `commands`: what the sandbox allows them."""
     lines = {
         "folder": _within(shown(str(workspace)), _DIRECTORY_ROOM, keep_end=True),
         "top": _top_names(workspace),
@@ -105,8 +105,8 @@ def environment_text(workspace: Path, git: str = "", test_command: str = "", com
         "tests": _within(test_command, _CHECK_ROOM),
         "commands": commands,
     }
-    told = "\n".join(f"{name}: {text}" for name, text in lines.items() if text)
-    return f"<environment>\n{told.replace('</environment', '&lt;/environment')}\n</environment>"
+    text = "\n".join(f"{name}: {text}" for name, text in lines.items() if text)
+    return f"<environment>\n{text.replace('</environment', '&lt;/environment')}\n</environment>"
 
 
 def _top_names(workspace: Path) -> str:
@@ -114,7 +114,7 @@ def _top_names(workspace: Path) -> str:
     found = []
     with contextlib.suppress(OSError), os.scandir(workspace) as entries:
         for entry in itertools.islice(entries, _MOST_ENTRIES):
-            if entry.name not in _NOT_TOLD:
+            if entry.name not in _NOT_SHOWN:
                 directory = entry.is_dir(follow_symlinks=False)
                 found.append((not directory, shown(entry.name) + ("/" if directory else "")))
     names, room = [], _TOP_ROOM
@@ -145,16 +145,16 @@ def _virtual_environment(workspace: Path) -> str:
 
 
 class Instructions(msgspec.Struct, frozen=True):
-    """Instructions of person and project, and which files were skipped or truncated."""
+    """Instructions of person and project; `problems`: files that were skipped or truncated."""
 
     text: str
-    faults: list[Text]
+    problems: list[Text]
 
 
 def read_instructions(workspace: Path, home: Path) -> Instructions:
     """`AGENTS.md` of the person's home and of each directory from the repository to the workspace."""
     found: dict[Path, str] = {}
-    faults: list[Text] = []
+    problems: list[Text] = []
     room = MAX_INSTRUCTIONS
     chain = repository_chain(workspace)[::-1]
     bound = Path(os.path.realpath(chain[0]))
@@ -163,16 +163,16 @@ def read_instructions(workspace: Path, home: Path) -> Instructions:
     # The person's own and the nearest get room first: they matter most.
     for directory, inside in (places[0], *reversed(places[1:])):
         path = directory / "AGENTS.md"
-        data, fault = first_bytes(path, inside, room)
-        if fault is not None:
-            faults.append(fault)
+        data, problem = first_bytes(path, inside, room)
+        if problem is not None:
+            problems.append(problem)
         room -= len(data)
         text = data.decode("utf-8", errors="replace").strip()
         if text:
-            cut = f"\n[cut at {len(data)} bytes]" if fault is not None else ""
+            cut = f"\n[cut at {len(data)} bytes]" if problem is not None else ""
             found[directory] = f"From {path}:\n{text}{cut}"
     return Instructions(
-        "\n\n".join(found[directory] for directory, _ in places if directory in found), faults
+        "\n\n".join(found[directory] for directory, _ in places if directory in found), problems
     )
 
 

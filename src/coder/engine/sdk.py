@@ -32,7 +32,7 @@ from coder.protocol.events import (
     Recorded,
     TurnEnded,
     Verification,
-    in_words,
+    localized,
 )
 from coder.protocol.history import HistoryEvent
 from coder.protocol.messages import Usage
@@ -187,7 +187,7 @@ class AgentSession:
     async def _read(self, engine: Engine) -> None:
         try:
             async for told in engine.events():
-                self._take(engine, in_words(told, self._texts))
+                self._take(engine, localized(told, self._texts))
         finally:
             self._closed = True
             for reading in self._pending:

@@ -128,8 +128,8 @@ class Session:
         session.announce(resumed=False)
         if agent.front.kind == "interactive":  # somebody reads how full the context is, from the start
             session.show_state()
-        for fault in (*base.faults, *agent.memory.faults()):
-            agent.emit(Notice(fault, "warning"))
+        for problem in (*base.problems, *agent.memory.problems()):
+            agent.emit(Notice(problem, "warning"))
         return session
 
     def system_prompt(self) -> str:

@@ -104,13 +104,13 @@ class EngineView:
 
     def search(self, words: str, most: int) -> list[Found]:
         """Sessions recorded in this directory in which the words occur."""
-        from coder.history.search.database import IndexFault
+        from coder.history.search.database import SearchIndexError
         from coder.history.search.query import search
 
         place = self._agent.place
         try:
             return search(place.home, [place.project.history], words, most)
-        except IndexFault:
+        except SearchIndexError:
             return []
 
     def sessions(self, most: int) -> list[SessionInfo]:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from coder.base.frontmatter import MAX_HEADER, HeadFault, Node, read_header, split
+from coder.base.frontmatter import MAX_HEADER, FrontmatterError, Node, read_header, split
 from coder.base.safe_open import open_beneath, read_open, real_path, repository_chain
 from coder.texts import Text
 from coder.tools.skill import LoadedSkill, NoSkill
@@ -139,7 +139,7 @@ class Skills:
             raise NoSkill(self._why_not(name))
         try:
             _, body, _ = split(_read(skill.file, skill.inside, MAX_FILE))
-        except (OSError, HeadFault, ValueError) as error:
+        except (OSError, FrontmatterError, ValueError) as error:
             raise NoSkill(f"the skill {name} cannot be used: {_reason(error)} Go on without it.") from error
         files, more = _files(skill)
         return LoadedSkill(name, skill.file, body[:MAX_BODY], files, more, cut=len(body) > MAX_BODY)
@@ -200,7 +200,7 @@ def _skill(root: Root, directory: Path, file: Path, info: os.stat_result) -> Ski
     try:
         _check_file(root, directory, file, info)
         description = _checked(_fields(_read(file, root.inside, _HEAD_BYTES)), name)
-    except (OSError, HeadFault, ValueError) as error:
+    except (OSError, FrontmatterError, ValueError) as error:
         return BrokenSkill(name, file, _reason(error))
     return SkillInfo(name, description, directory, root.origin, root.inside)
 
@@ -210,17 +210,17 @@ def _check_file(root: Root, directory: Path, file: Path, info: os.stat_result) -
         info = file.stat()
         directory = Path(real_path(file)).parent
     if root.inside is not None and not directory.is_relative_to(root.inside):
-        raise HeadFault("context.skill.link")
+        raise FrontmatterError("context.skill.link")
     if not stat.S_ISREG(info.st_mode):
-        raise HeadFault("context.skill.irregular")
+        raise FrontmatterError("context.skill.irregular")
     if info.st_size > MAX_FILE:
-        raise HeadFault("context.skill.large", size=info.st_size, limit=MAX_FILE)
+        raise FrontmatterError("context.skill.large", size=info.st_size, limit=MAX_FILE)
 
 
 def _fields(text: str) -> dict[str, Node]:
     header, _, _ = split(text)
     if header is None:
-        raise HeadFault("context.skill.head")
+        raise FrontmatterError("context.skill.head")
     return read_header(header)
 
 
@@ -228,12 +228,12 @@ def _checked(fields: dict[str, Node], name: str) -> str:
     """Validate name and description; returns the description on one line."""
     stated = fields["name"].value if "name" in fields else name
     if stated != name:
-        raise HeadFault("context.skill.other_name", name=repr(stated), directory=repr(name))
+        raise FrontmatterError("context.skill.other_name", name=repr(stated), directory=repr(name))
     if len(name) > MAX_NAME or not name.replace("-", "").replace("_", "").replace(".", "").isalnum():
-        raise HeadFault("context.skill.name", limit=MAX_NAME)
+        raise FrontmatterError("context.skill.name", limit=MAX_NAME)
     node = fields.get("description")
     if node is None or node.absent or not isinstance(node.value, str) or not node.value.strip():
-        raise HeadFault("context.skill.description")
+        raise FrontmatterError("context.skill.description")
     return " ".join(node.value.split())
 
 
@@ -241,12 +241,12 @@ def _read(file: Path, inside: Path | None, limit: int) -> str:
     """The first `limit` bytes as text. Does not block on a FIFO."""
     data = read_open(open_beneath(file, inside), file, limit)
     if b"\0" in data:
-        raise HeadFault("context.skill.binary")
+        raise FrontmatterError("context.skill.binary")
     return data.decode("utf-8-sig", errors="replace").replace("\r\n", "\n")
 
 
 def _reason(error: Exception) -> Text:
-    if isinstance(error, HeadFault):
+    if isinstance(error, FrontmatterError):
         return error.phrase
     why = (error.strerror or str(error)).lower() if isinstance(error, OSError) else str(error)
     return Text("context.skill.unreadable", why=why)

@@ -16,8 +16,7 @@ import msgspec
 from coder.history.rewound import typed_line
 from coder.protocol import entries, events
 from coder.protocol.events import AnyEvent
-from coder.protocol.evidence import outcome
-from coder.protocol.evidence import told as evidence_text
+from coder.protocol.evidence import evidence_line, outcome
 from coder.protocol.history import HistoryEvent
 from coder.protocol.messages import Usage
 from coder.texts import AnyText, JoinedText, Text
@@ -165,7 +164,7 @@ def _remarks(event: HistoryEvent) -> Iterator[AnyEvent]:
             yield events.ChatCompressed(before, after, event.content, bool(forced))
         case entries.TurnEnd(status=status, error_message=error) as entry:
             if entry.evidence is not None:
-                line = evidence_text(entry.evidence, entry.verification)
+                line = evidence_line(entry.evidence, entry.verification)
                 fine = outcome(entry.evidence) != "failed" and not entry.evidence.claim
                 yield events.Notice(line, "info" if fine else "warning", evidence=entry.evidence)
             if status not in ("ok", "cancelled") and error:

@@ -136,7 +136,7 @@ class SessionLog:
             close_sink(sink)
 
     def close_shared(self) -> None:
-        """For their owner, once no session follows."""
+        """Close the shared sinks, for their owner."""
         for sink in self._shared:
             with self._guarded(sink):
                 close_sink(sink)

@@ -26,7 +26,7 @@ _KEY_BYTES = 32
 
 
 def sealed(home: Path, first: HistoryEvent) -> HistoryEvent:
-    """The first event with its seal; unchanged where no key can be stored."""
+    """The first event with its seal; unchanged if no key can be stored."""
     try:
         key = _key(home) or _new_key(home)
     except OSError:  # read-only home: the person is asked on resume

@@ -97,14 +97,14 @@ class SessionStore:
         return list(islice(infos, limit))
 
     def title(self, session_id: str) -> str:
-        """The first input, shortened; empty where unknown."""
+        """The first input, shortened; empty if unknown."""
         path = self.log_path(session_id)
         stat = _file_stat(path)
         info = _info(path, stat) if stat else None
         return info.title if info else ""
 
     def begun_by(self, session_id: str) -> str:
-        """The kind of front end that began it; empty where unknown."""
+        """The kind of front end that began it; empty if unknown."""
         if not self.exists(session_id):
             return ""
         with stream_of(self.log_path(session_id)) as file:

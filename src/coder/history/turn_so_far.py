@@ -91,7 +91,7 @@ class Checks:
         return "passed" in states and "failed" not in states
 
     def evidence(self) -> entries.Evidence | None:
-        """What is shown of the turn's changes; None where nothing was changed."""
+        """What is shown of the turn's changes; None if nothing was changed."""
         if not self.touched:
             return None
         passed = any(run.kind == "tests" and run.state == "passed" for run in self.since)

@@ -137,7 +137,7 @@ class FileChange(msgspec.Struct, frozen=True, omit_defaults=True):
     binary: bool = False
 
     @property
-    def phrase(self) -> Text:
+    def summary(self) -> Text:
         """The operation in one line, for the question."""
         counts = f"+{self.additions} -{self.deletions}"
         size = Text("approval.change.binary") if self.binary else counts
@@ -165,10 +165,10 @@ class ApprovalRequested(Event, frozen=True):
     @property
     def operations(self) -> list[Text]:
         """A line for each of `changes`; none where the diff of a single file says it all."""
-        told = self.changes
-        if len(told) == 1 and told[0].operation in ("created", "updated") and not told[0].mode:
-            told = [change for change in told if not change.additions + change.deletions]
-        return [change.phrase for change in told]
+        shown = self.changes
+        if len(shown) == 1 and shown[0].operation in ("created", "updated") and not shown[0].mode:
+            shown = [change for change in shown if not change.additions + change.deletions]
+        return [change.summary for change in shown]
 
 
 class ApprovalResolved(Event, frozen=True):
@@ -342,16 +342,16 @@ AnyEvent = (
 T = TypeVar("T")
 
 
-def in_words(value: T, texts: Catalog) -> T:
-    """The same event with every phrase in it said, also those inside lists and structs."""
-    worded: object = value
+def localized(value: T, texts: Catalog) -> T:
+    """The same event with each `Text` in it, also in lists and structs, in the language of `texts`."""
+    done: object = value
     if isinstance(value, Text):
-        worded = value.text(texts)
+        done = value.text(texts)
     elif isinstance(value, list):
-        worded = [in_words(one, texts) for one in value]
+        done = [localized(one, texts) for one in value]
     elif isinstance(value, msgspec.Struct):
         fields = {name: getattr(value, name) for name in value.__struct_fields__}
-        said = {name: in_words(field, texts) for name, field in fields.items()}
+        said = {name: localized(field, texts) for name, field in fields.items()}
         changed = {name: field for name, field in said.items() if field != fields[name]}
-        worded = msgspec.structs.replace(value, **changed) if changed else value
-    return worded  # type: ignore[return-value]  # a phrase stands only where a string may
+        done = msgspec.structs.replace(value, **changed) if changed else value
+    return done  # type: ignore[return-value]  # a Text stands only where a string may

@@ -1,4 +1,4 @@
-"""What a turn that changed files has shown, in one line."""
+"""The evidence of a turn that changed files, in one line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def outcome(evidence: Evidence) -> Literal["passed", "failed", "unchecked"]:
     return "passed" if passed and not evidence.unchecked and not evidence.claim else "unchecked"
 
 
-def told(evidence: Evidence, verification: Verification, why: AnyText = "") -> Text:
+def evidence_line(evidence: Evidence, verification: Verification, why: AnyText = "") -> Text:
     """What the checks showed, what the model only claims, what changed. `why`: a more detailed reason."""
     tests = any(run.kind == "tests" for run in evidence.runs)
     # A claim says itself that no test ran.
@@ -34,8 +34,8 @@ def told(evidence: Evidence, verification: Verification, why: AnyText = "") -> T
     return JoinedText(parts, " · ")
 
 
-def known_of(verification: Verification) -> Evidence | None:
-    """Of a turn that was recorded without evidence."""
+def evidence_from(verification: Verification) -> Evidence | None:
+    """The evidence of a turn that was recorded without it."""
     status, changed = verification.status, verification.changed_since
     if status == "not_run":
         return Evidence(changed, [], changed) if changed else None

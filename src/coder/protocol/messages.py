@@ -182,7 +182,7 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def cached_share(self) -> float | None:
-        """Of the prompt, what the provider had cached; None where nothing was counted."""
+        """Of the prompt, what the provider had cached; None if nothing was counted."""
         return min(1.0, self.cached / self.prompt) if self.prompt else None
 
     def plus(self, other: Usage) -> Usage:

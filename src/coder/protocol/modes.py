@@ -67,7 +67,7 @@ class ModeVariable(msgspec.Struct, frozen=True):
 
 class ModeDefinition(msgspec.Struct, frozen=True, kw_only=True):
     """One mode or saved prompt, usable or not. `command` is what to type for it: `mode_id`, `/modes:name`
-    where a built-in command has the name, or empty where another definition (`shadowed_by`) has taken its
+    where a built-in command has the name, or empty if another definition (`shadowed_by`) has taken its
     place."""
 
     mode_id: str
@@ -112,7 +112,7 @@ class ModeVariableState(msgspec.Struct, frozen=True):
 
 
 class RenderedMode(msgspec.Struct, frozen=True):
-    """A persistent mode with its values; `rendered_instructions` is None where it could not be rendered."""
+    """A persistent mode with its values; `rendered_instructions` is None if it could not be rendered."""
 
     mode_id: str
     display_name: str
@@ -179,7 +179,7 @@ class CustomModesListed(Event, frozen=True):
 
 
 class ModeStateChanged(Event, frozen=True):
-    """The state after a `SetModeState`; unchanged where `errors` reject it. `enabled_modes` is authoritative.
+    """The state after a `SetModeState`; unchanged if `errors` reject it. `enabled_modes` is authoritative.
     `refused_modes` holds the modes of a rejected target with their values, so that a front end can mark what
     is missing. `model` and `reasoning_effort` come from the active modes."""
 

@@ -30,7 +30,7 @@ from coder.protocol.events import (
     Notice,
     Recorded,
     Thought,
-    in_words,
+    localized,
 )
 from coder.protocol.ops import AnyOp, ApprovalReply, Cancel, Close, UserInput
 from coder.protocol.structs import whole_characters
@@ -55,7 +55,7 @@ class JsonEventOutput(StreamJsonOutput):
         if isinstance(event, _RECORD_FORMAT):
             super().show(event)
         else:
-            show_json(in_words(event, self._said))
+            show_json(localized(event, self._said))
 
 
 async def run_json_input(

@@ -145,8 +145,8 @@ class HttpClient:
         while (idle_connection := await self._take_idle(route)) is not None:
             try:
                 return await self._exchange(idle_connection, route, method, message)
-            except HttpError as fault:
-                if not (resend and fault.before_answer):
+            except HttpError as error:
+                if not (resend and error.before_answer):
                     raise
         connection = await open_connection(address, proxy, self._connect, self._tls_context, self._resolve)
         return await self._exchange(connection, route, method, message)

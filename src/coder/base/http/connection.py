@@ -159,8 +159,8 @@ class HttpConnection(asyncio.Protocol):
         while True:
             try:
                 data = await self.receive(idle)
-            except HttpError as fault:
-                fault.before_answer = fault.kind == "closed" and not head
+            except HttpError as error:
+                error.before_answer = error.kind == "closed" and not head
                 raise
             if not data:
                 clause = Text("fault.closed_in_head" if head else "fault.no_answer")
@@ -242,11 +242,11 @@ async def _connect(
             HttpConnection, host, address.port, ssl=context, server_hostname=name, happy_eyeballs_delay=delay
         )
     except OSError as exc:
-        raise _connect_fault(exc) from None
+        raise _connect_error(exc) from None
     return connection
 
 
-def _connect_fault(exc: OSError) -> HttpError:
+def _connect_error(exc: OSError) -> HttpError:
     import ssl
 
     if isinstance(exc, ssl.SSLCertVerificationError):
@@ -290,7 +290,7 @@ async def _tunnel(
             connection.transport, connection, tls(), server_hostname=address.host
         )
     except OSError as exc:
-        raise _connect_fault(exc) from None
+        raise _connect_error(exc) from None
     assert isinstance(transport, asyncio.Transport)
     connection.transport = transport
 

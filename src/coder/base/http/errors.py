@@ -1,4 +1,4 @@
-"""Transport faults by kind; `errors.py` turns them into `ModelError`s."""
+"""Transport errors by kind; `models/errors.py` turns them into `ModelError`s."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 
 from coder.texts import CoderError, Text
 
-FaultKind = Literal[
+HttpErrorKind = Literal[
     "address",  # the URL itself is wrong
     "header",  # a header, such as the key, that HTTP cannot carry
     "dns",
@@ -24,11 +24,11 @@ FaultKind = Literal[
 
 
 class HttpError(CoderError):
-    """A request without a usable response. `phrase` is a clause, not a sentence, and contains no key."""
+    """A request without a usable response. `message` is a clause, not a sentence, and contains no key."""
 
-    def __init__(self, kind: FaultKind, phrase: Text, *, before_answer: bool = False) -> None:
-        super().__init__(phrase)
-        self.kind: FaultKind = kind
+    def __init__(self, kind: HttpErrorKind, message: Text, *, before_answer: bool = False) -> None:
+        super().__init__(message)
+        self.kind: HttpErrorKind = kind
         # A reused connection that closes before the first byte was merely stale: safe to resend.
         self.before_answer = before_answer
 

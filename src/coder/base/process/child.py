@@ -199,7 +199,7 @@ class Child:
         if pid in _owned:
             return False
         with contextlib.suppress(ProcessLookupError):
-            if os.getpgid(pid) == self.pid:  # killed with the group: reap it, nobody else will
+            if os.getpgid(pid) == self.pid:  # killed with the group
                 return True
         return _has_mark(pid, self._mark) or _is_dead_wrapper(pid)
 
@@ -221,7 +221,7 @@ class Child:
 
 @contextlib.contextmanager
 def _stdin(given: bytes, *, with_stdin: bool) -> Iterator[int]:
-    """For `Popen`. Data is handed over as an unlinked file: a program that does not read it blocks nobody."""
+    """For `Popen`. `given` is passed as an unlinked file, which cannot block."""
     if not given:
         yield PIPE if with_stdin else DEVNULL
         return

@@ -24,7 +24,7 @@ _PIPE_GRACE = 0.1  # seconds after exit, to drain the pipes
 
 
 class Job:
-    """One background program. `owner`: the session, or subagent, whose model is told of its end."""
+    """One background program. `owner`: the session, or subagent, whose model is notified of its end."""
 
     def __init__(self, number: int, command: str, file: Path, file_limit: int, script: Path | None) -> None:
         self.id = str(number)

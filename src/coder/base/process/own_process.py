@@ -1,5 +1,4 @@
-"""Coder's own process: hardened against its children, told from other users' on the loopback, and ended by
-signals.
+"""Coder's own process: hardened against its children, its sockets and its signals.
 
 Programs of the same user can read `/proc/PID/environ` and `/proc/PID/mem`, and both hold the provider's key.
 Hardening is done before the first child starts rather than at start-up, because importing `ctypes` is slow.

@@ -3,7 +3,7 @@
 The programs that coder starts for itself run with the person's rights. So none is found in the workspace (an
 activated `.venv` brings what its project likes), in a relative PATH entry, or where another user can replace
 it, and their environment is an allow-list without keys. Commands of the model and the person bring their own
-environment. `tests/process/test_one_door.py` finds whoever goes around this module.
+environment. `tests/process/test_one_door.py` finds code that goes around this module.
 """
 
 from __future__ import annotations
@@ -267,7 +267,7 @@ def start(
     argv: list[str], *, runs: Runs, environment: Mapping[str, str] | None = None, **options: Any
 ) -> Process:
     """Start the program at `argv[0]` (absolute) with the options of `subprocess.Popen`. Raises OSError."""
-    if not argv[0].startswith("/"):  # whoever starts a program has found it first
+    if not argv[0].startswith("/"):  # find it first
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), argv[0])
     if runs is Runs.IN_SANDBOX and environment is None:
         raise ValueError("a command has an environment of its own")

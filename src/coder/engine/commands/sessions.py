@@ -69,13 +69,13 @@ async def rename_command(agent: Agent, args: str) -> Reply:
 
 async def _sessions_about(agent: Agent, words: str) -> Reply:
     """No session has this id: list those in which the words occur."""
-    from coder.history.search.database import IndexFault
+    from coder.history.search.database import SearchIndexError
     from coder.history.search.query import search
 
     place = agent.place
     try:
         found = await asyncio.to_thread(search, place.home, [place.project.history], words, 10)
-    except IndexFault:
+    except SearchIndexError:
         found = []
     found = [one for one in found if one.session_id != agent.session.id]
     if not found:

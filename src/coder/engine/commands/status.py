@@ -15,7 +15,7 @@ from coder.engine.commands.extensions import mcp_rows
 from coder.engine.commands.mode_commands import Reply
 from coder.engine.custom_modes import project_mode_commands
 from coder.protocol import entries
-from coder.protocol.evidence import told
+from coder.protocol.evidence import evidence_line
 from coder.protocol.messages import INSTRUCTIONS, Message
 from coder.texts import AnyText, JoinedText, Text
 
@@ -196,7 +196,7 @@ async def status_command(agent: Agent, args: str) -> Reply:
         ("sandbox", engine.isolation.sandbox_text(session)),
         ("secrets", str(session.redactor.count)),
         *(
-            [("evidence", told(*session.checks.last_evidence))]
+            [("evidence", evidence_line(*session.checks.last_evidence))]
             if session.checks.last_evidence is not None
             else []
         ),

@@ -25,7 +25,7 @@ from coder.policy.verification import WHITELIST as WHITELIST
 from coder.policy.verification import is_cache, is_document, same_check
 from coder.protocol import entries
 from coder.protocol.events import Evidence, Notice, ToolOutput, Verification, VerifyChanged
-from coder.protocol.evidence import told
+from coder.protocol.evidence import evidence_line
 from coder.protocol.history import verified_note
 from coder.protocol.messages import tool_call
 from coder.texts import AnyText, Text
@@ -375,7 +375,7 @@ def tell_evidence(session: Session, turn: Turn, evidence: Evidence) -> None:
     if result.status == "failed":
         why = _failure(session, turn, result)
     warns = result.status == "failed" or (result.status == "passed" and evidence.unchecked) or evidence.claim
-    line = told(evidence, result, why)
+    line = evidence_line(evidence, result, why)
     session.agent.emit(Notice(line, "warning" if warns else "info", evidence=evidence))
 
 

@@ -13,7 +13,7 @@ from typing import Literal
 
 import msgspec
 
-from coder.base.frontmatter import HeadFault, Node, read_header, split
+from coder.base.frontmatter import FrontmatterError, Node, read_header, split
 from coder.base.safe_open import create_file, real_path
 from coder.extend.modes.discover import MAX_DEPTH, MAX_FILES, read_text
 from coder.extend.modes.template import PROMPT_PLACE, ModeFault
@@ -76,7 +76,7 @@ def _imported(source: Path, path: Path, target: Path, bound: Path, texts: Catalo
         if not real.is_relative_to(bound):
             return outcome("failed", why=Text("modes.import_outside", directory=bound))
         create_file(real, text.encode("utf-8"))
-    except (ModeFault, HeadFault) as fault:
+    except (ModeFault, FrontmatterError) as fault:
         return outcome("failed", why=fault.phrase)
     except FileExistsError:
         return outcome("kept", target=shown)
@@ -86,7 +86,7 @@ def _imported(source: Path, path: Path, target: Path, bound: Path, texts: Catalo
 
 
 def as_mode(content: str) -> str:
-    """The mode file for a command file. Raises `HeadFault`."""
+    """The mode file for a command file. Raises `FrontmatterError`."""
     header, body, _ = split(content)
     header = _HINT.sub(lambda match: match[1] + _quoted(match[2]), header) if header else header
     fields = {k.replace("-", "_"): node for k, node in (read_header(header) if header else {}).items()}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
 
-from coder.base.frontmatter import HeadFault, Node, read_header, split
+from coder.base.frontmatter import FrontmatterError, Node, read_header, split
 from coder.base.text import shown
 from coder.config.models import LOCAL_PREFIX
 from coder.extend.modes.template import PROMPT_PLACE, ModeFault, fault_of_head, first_wrong_place
@@ -62,8 +62,8 @@ def parse_mode(found: Found, content: str | ModeFault) -> Mode:
         if found.category == "prompt":
             return _prompt(found, scope, content)
         return _mode(found, scope, content)
-    except (ModeFault, HeadFault) as raised:
-        fault = fault_of_head(raised) if isinstance(raised, HeadFault) else raised
+    except (ModeFault, FrontmatterError) as raised:
+        fault = fault_of_head(raised) if isinstance(raised, FrontmatterError) else raised
         error = fault.error(found.mode_id, shown(found.path))
         definition = ModeDefinition(
             mode_id=found.mode_id,

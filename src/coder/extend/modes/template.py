@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 
 import msgspec
 
-from coder.base.frontmatter import HeadFault
+from coder.base.frontmatter import FrontmatterError
 from coder.protocol.modes import ModeError, ModeErrorCode
 from coder.texts import CoderError, Text
 
@@ -44,7 +44,7 @@ class ModeFault(CoderError):
         )
 
 
-def fault_of_head(fault: HeadFault) -> ModeFault:
+def fault_of_head(fault: FrontmatterError) -> ModeFault:
     """A frontmatter error as an error of the mode."""
     return ModeFault(fault.phrase, code="file", line=fault.line)
 

@@ -1,4 +1,4 @@
-"""The index's file: opened, made, and replaced where it is damaged."""
+"""The index's file: opened, created, and replaced if it is damaged; tokens of texts and queries."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ INSERT INTO other (other, rank) VALUES ('usermerge', 2);
 Done = TypeVar("Done")
 
 
-class IndexFault(CoderError):
+class SearchIndexError(CoderError):
     """The index cannot be used."""
 
 
-class Busy(IndexFault):
+class Busy(SearchIndexError):
     """Another process writes it."""
 
 
@@ -116,7 +116,7 @@ def _transaction_end(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def with_index(home: Path, use: Callable[[sqlite3.Connection], Done], *, seconds: float = 5.0) -> Done:
-    """`use` the index; a damaged one is recreated, in memory if it cannot be written. Raises `IndexFault`."""
+    """`use` the index; recreate a damaged one, if need be in memory. Raises `SearchIndexError`."""
     places: list[Path | None] = [home, home, None]
     while True:
         place = places.pop(0)
@@ -132,7 +132,7 @@ def with_index(home: Path, use: Callable[[sqlite3.Connection], Done], *, seconds
             if code & 0xFF in _BUSY:
                 raise Busy("lookback.busy") from error
             if not places or "fts5" in str(error):
-                raise IndexFault("lookback.unusable", why=str(error)) from error
+                raise SearchIndexError("lookback.unusable", why=str(error)) from error
             if code & 0xFF in _NOT_WRITABLE:
                 places = [None]
                 continue

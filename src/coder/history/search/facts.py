@@ -122,7 +122,7 @@ class FactCounter:
 
 
 def seconds_of(ts: str) -> float:
-    """A record's timestamp as seconds; 0 where it is none."""
+    """A record's timestamp as seconds; 0 if it is none."""
     try:
         return datetime.fromisoformat(ts).timestamp()
     except (ValueError, OverflowError, OSError):

@@ -16,7 +16,14 @@ from typing import Any, BinaryIO, Literal, NamedTuple
 import msgspec
 
 from coder.base.safe_open import stream_of
-from coder.history.search.database import PART_BITS, WORDS, IndexFault, tokenizable, transaction, with_index
+from coder.history.search.database import (
+    PART_BITS,
+    WORDS,
+    SearchIndexError,
+    tokenizable,
+    transaction,
+    with_index,
+)
 from coder.history.search.facts import FactCounter
 from coder.history.search.projects import Project, remember_project
 from coder.protocol import entries
@@ -115,7 +122,7 @@ def session_ended(home: Path, project: Project, name: str) -> None:
                 _update(index, project.history, _Record(name, stat))
 
         with_index(home, add, seconds=0.1)
-    except (OSError, IndexFault):
+    except (OSError, SearchIndexError):
         return
 
 

@@ -13,7 +13,7 @@ import msgspec
 
 from coder.history.search.database import (
     PART_BITS,
-    IndexFault,
+    SearchIndexError,
     line_around,
     marks_of,
     terms_of,
@@ -55,10 +55,10 @@ def search(
     progress: Progress = lambda left: None,
 ) -> list[Found]:
     """Sessions that have every word of `query`: in person's and answers' words first, then within one
-    turn, then anywhere; each newest first. Raises `IndexFault`."""
+    turn, then anywhere; each newest first. Raises `SearchIndexError`."""
     terms = terms_of(query)
     if not terms:
-        raise IndexFault("lookback.no_words")
+        raise SearchIndexError("lookback.no_words")
 
     def use(index: sqlite3.Connection) -> list[Found]:
         for directory in directories:
@@ -170,7 +170,7 @@ class Stats(msgspec.Struct):
 def collect(
     home: Path, directories: Sequence[str], since: str = "", progress: Progress = lambda left: None
 ) -> Stats:
-    """Over all sessions recorded in `directories`; `since`: only from this day on. Raises `IndexFault`."""
+    """Figures of all sessions in `directories` since that day. Raises `SearchIndexError`."""
 
     def use(index: sqlite3.Connection) -> Stats:
         stats = Stats()

@@ -25,7 +25,7 @@ Kind = Literal["file", "link", "folder", "other"]
 
 
 class IndexEntry(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """One path. `digest`: of a file's content or a symlink's target; empty where that is not kept."""
+    """One path. `digest`: of a file's content or a symlink's target; empty if that is not kept."""
 
     kind: Kind
     mode: int
@@ -56,7 +56,7 @@ class IndexFile:
         self._inode = 0  # of the version that matches our state
 
     def read(self, packs: list[tuple[str, int]]) -> Saved | None:
-        """None where it is missing or its contents are gone: everything is read again."""
+        """None if it is missing or its contents are gone: everything is read again."""
         with contextlib.suppress(OSError):
             with self.path.open("rb") as file:
                 data = file.read()
@@ -73,7 +73,7 @@ class IndexFile:
             self._inode = self.path.stat().st_ino
 
     def copy_to(self, other: Path) -> bool:
-        """Hard-link to `other`; False where another session has replaced the index meanwhile."""
+        """Hard-link to `other`; False if another session has replaced the index meanwhile."""
         try:
             os.link(self.path, other)
         except OSError:
@@ -212,7 +212,7 @@ class Watch:
                 self._remove(self._fd, number)
 
     def changed(self) -> set[bytes] | None:
-        """Paths changed since the last call; None where events are lost."""
+        """Paths changed since the last call; None if events are lost."""
         found: set[bytes] = set()
         while not self.lost:
             try:

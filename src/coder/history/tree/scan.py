@@ -163,7 +163,7 @@ class Tree:
         return [Path(os.fsdecode(path)) for path in sorted(self._repositories)[:_REPOSITORIES]]
 
     def content(self, seen: IndexEntry) -> bytes | None:
-        """An entry's content; None where it was not stored."""
+        """An entry's content; None if it was not stored."""
         return self.store.get(seen.digest) if seen.digest else None
 
     def repositories(self) -> list[bytes]:
@@ -435,7 +435,7 @@ def _differ(old: IndexEntry | None, new: IndexEntry | None) -> bool:
         return True
     if old.digest and new.digest:
         return old.digest != new.digest
-    # mtime can be set by programs. ctime is 0 where it was racily recent.
+    # mtime can be set by programs. ctime is 0 if it was racily recent.
     touched = bool(old.ctime) and old.ctime != new.ctime
     return touched or (old.size, old.mtime, bool(old.digest)) != (new.size, new.mtime, bool(new.digest))
 
@@ -447,7 +447,7 @@ def _became_unreadable(old: IndexEntry, new: IndexEntry) -> bool:
 
 
 def _content(path: bytes, limit: int) -> bytes | None:
-    """The bytes of a regular file; None where it is not one, unreadable or too large."""
+    """The bytes of a regular file; None if it is not one, unreadable or too large."""
     try:
         fd = open_file(Path(os.fsdecode(path)))
     except OSError:

@@ -73,7 +73,7 @@ class BlobStore:
         return self._where
 
     def add(self, content: bytes) -> bytes | None:
-        """Store `content` and return its digest; None where there is no room."""
+        """Store `content` and return its digest; None if there is no room."""
         digest = digest_of(content)
         known = self._known()
         if digest in known:
@@ -109,7 +109,7 @@ class BlobStore:
             self._pending.clear()
 
     def get(self, digest: bytes) -> bytes | None:
-        """The content, verified against its digest; None where it is gone."""
+        """The content, verified against its digest; None if it is gone."""
         place = self._known().get(digest)
         if place is None:
             return None

@@ -130,7 +130,7 @@ def _change(
 def _journalled_state(
     tree: Tree, journal: UndoJournal, seen: IndexEntry | None, *, to_merge: bool
 ) -> PathState | None:
-    """The entry's state with its content stored in the journal; None where the content was not kept."""
+    """The entry's state with its content stored in the journal; None if the content was not kept."""
     if seen is None:
         return PathState()
     if seen.kind in ("folder", "other"):

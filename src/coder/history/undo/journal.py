@@ -98,7 +98,7 @@ _RUNNING, _CUT_OFF = "running.jsonl", "cut-off.jsonl"
 
 
 class UndoOutcome(msgspec.Struct, frozen=True):
-    """What an undo or redo did or would do; `turn` is 0 where there was nothing to do, and from `REVIEWS` on
+    """What an undo or redo did or would do; `turn` is 0 if there was nothing to do, and from `REVIEWS` on
     where hunks were taken back or done again. Nothing was done because of `conflicts` (changed since) and
     `shared` (another session was running a command). `kept`: directories that are not empty. `kept_copies`:
     what a forced undo replaced."""
@@ -375,7 +375,7 @@ class UndoJournal:
         return {path: content for path, content in kept.items() if content is not _UNKNOWN}
 
     def _kept(self, state: PathState) -> bytes | None:
-        """The content of a file, None where it is absent."""
+        """The content of a file, None if it is absent."""
         if state.absent:
             return None
         kept = self.files.content(state.blob) if state.blob and state.kind == "file" else None

@@ -64,7 +64,7 @@ class PlannedTree:
         self._planned |= {step.path: (step.goal, step.content) for step in steps if not step.is_noop}
 
     def state(self, text: str) -> tuple[PathState, bytes]:
-        """Raises OSError where the path is not readable."""
+        """Raises OSError if the path is not readable."""
         found = self._planned.get(text)
         if found is not None:
             return found
@@ -277,7 +277,7 @@ def _merged(
 
 
 def _step(path: str, now: PathState, ended: Result, content: Content) -> Step | None:
-    """None where the content to restore is lost."""
+    """None if the content to restore is lost."""
     goal, held, merged = ended
     if goal.kind == "other":  # FIFOs and sockets cannot be restored
         return Step(path, now, now)

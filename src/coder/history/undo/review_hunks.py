@@ -74,7 +74,7 @@ class FileHunks(msgspec.Struct, frozen=True):
 def file_hunks(
     path: str, own: list[Change], old: bytes | None, new: bytes | None, name: str
 ) -> FileHunks | None:
-    """None where nothing of it is left to decide on."""
+    """None if nothing of it is left to decide on."""
     before, after = own[0].before, own[-1].after
     made = [directory for change in own for directory in change.made]
     hunks = _hunks(old, new, name)

@@ -206,7 +206,7 @@ class _Heartbeat:
 
 
 def _lock(descriptor: int) -> bool:
-    """Try to take the lock; False where a live process holds it."""
+    """Try to take the lock; False if a live process holds it."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

@@ -13,8 +13,7 @@ from coder.base.text import shortened
 from coder.history.log import local_time
 from coder.history.search.facts import seconds_of
 from coder.protocol import entries
-from coder.protocol.evidence import known_of, outcome
-from coder.protocol.evidence import told as evidence_text
+from coder.protocol.evidence import evidence_from, evidence_line, outcome
 from coder.protocol.history import HistoryEvent
 from coder.texts import Catalog
 from coder.ui.browser.html import diff_html, escape_controls, escaped, tag
@@ -264,10 +263,10 @@ class EventHtml:
         return line + tag("p", f"{mark} {escaped(words)}", class_=kind)
 
     def _evidence(self, entry: entries.TurnEnd) -> tuple[entries.Evidence | None, str]:
-        evidence = entry.evidence or known_of(entry.verification)
+        evidence = entry.evidence or evidence_from(entry.verification)
         if evidence is None:
             return None, ""
-        return evidence, evidence_text(evidence, entry.verification).text(self._texts)
+        return evidence, evidence_line(evidence, entry.verification).text(self._texts)
 
     def _word(self, word: str) -> str:
         return self.say(f"viewer.word.{word}") if word in _WORDS else word

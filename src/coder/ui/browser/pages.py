@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from coder.history.log import local_time
-from coder.history.search.database import IndexFault, marks_of
+from coder.history.search.database import SearchIndexError, marks_of
 from coder.history.search.projects import Project
 from coder.history.search.query import search
 from coder.history.store import SessionStore
@@ -115,7 +115,7 @@ class PageApi:
         directories = [self._projects[number].history for number in numbers]
         try:
             found = search(self._home, directories, words, 50)
-        except IndexFault as error:
+        except SearchIndexError as error:
             return [tag("li", escaped(error.text(self._texts)))]
         rows, marks = [], marks_of(words)
         for one in found:
