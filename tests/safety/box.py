@@ -44,9 +44,9 @@ def bwrap() -> str:
 def available() -> list[str]:
     """The backends that work here; the suite runs inside each."""
     with tempfile.TemporaryDirectory() as directory:
-        rungs = [("bwrap", SandboxLevel("bwrap", bwrap()))]
-        rungs.append(("landlock", SandboxLevel("landlock")))
-        return [name for name, level in rungs if not trial(level, Path(directory), network=False)]
+        levels = [("bwrap", SandboxLevel("bwrap", bwrap()))]
+        levels.append(("landlock", SandboxLevel("landlock")))
+        return [name for name, level in levels if not trial(level, Path(directory), network=False)]
 
 
 def level_of(backend: str) -> SandboxLevel:
