@@ -241,8 +241,8 @@ TEXTS: dict[str, str] = {
     ),
     "sandbox.note.secret": "Commands may not read {path}.",
     "sandbox.note.write": (
-        "Commands may not write {path}, only the workspace and $TMPDIR. The person's setting "
-        "sandbox.writable opens a directory: {directory}."
+        "Commands may not write {path}, only the workspace and $TMPDIR. A setting of the person "
+        "opens a directory: sandbox.writable: {directory}."
     ),
     "sandbox.off": (
         "off, as configured: commands can do whatever you can, and only coder's "
