@@ -405,7 +405,7 @@ def test_images_of_a_prompt(project: Project) -> None:
     assert [part["image_url"]["url"] for part in both[1:]] == [url, url]
     assert both[0]["text"].startswith("see a.png\n\n[image image-1: PNG, 8×6,")
     assert "[image a.png: PNG, 8×6," in both[0]["text"]
-    assert "[not shown: image-2 is no image" in both[0]["text"]
+    assert "[not shown: image-2 is not a supported image" in both[0]["text"]
     assert alone[1]["image_url"]["url"] == url
 
 
