@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from coder.config.load import Loaded, load
+from coder.config.load import Loaded, load_config
 from coder.policy.decide import preset_table
 
 
@@ -37,7 +37,9 @@ class Place:
         config_file: Path | None = None,
         trusted: bool = False,
     ) -> Loaded:
-        return load(self.cwd, self.home, environ or {}, flags or {}, config_file, preset_table, trusted)
+        return load_config(
+            self.cwd, self.home, environ or {}, flags or {}, config_file, preset_table, trusted
+        )
 
     def ignored(self) -> list[str]:
         return [ignored.key for ignored in self.load().ignored]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coder.config import ConfigError
-from coder.config.jsonc import MAX_DEPTH, JsoncError, decode, strip
+from coder.config.jsonc import MAX_DEPTH, JsoncError, decode_jsonc, strip
 
 JSON = st.recursive(
     st.none()
@@ -60,7 +60,7 @@ def commented(draw: st.DrawFn) -> tuple[Any, str]:
 def test_comments_and_trailing_commas_change_nothing(case: tuple[Any, str], bom: bool) -> None:
     value, text = case
     data = (b"\xef\xbb\xbf" if bom else b"") + text.encode("utf-8", errors="surrogatepass")
-    assert decode(data, "f") == value
+    assert decode_jsonc(data, "f") == value
 
 
 def stripped(data: bytes) -> bytes:
@@ -83,7 +83,7 @@ def test_stripping_keeps_length_and_line_breaks(text: str) -> None:
 def test_any_bytes_are_a_value_or_a_config_error(data: bytes) -> None:
     said = "f"
     try:
-        decode(data, "f")
+        decode_jsonc(data, "f")
     except ConfigError as error:
         said = str(error)
     assert said.startswith("f")
@@ -91,12 +91,12 @@ def test_any_bytes_are_a_value_or_a_config_error(data: bytes) -> None:
 
 def test_what_looks_like_a_comment_in_a_string_stays() -> None:
     text = rb'{"url": "http://x/*y*/", "q": "\"// no", "t": [1,]} // yes'
-    assert decode(text, "f") == {"url": "http://x/*y*/", "q": '"// no', "t": [1]}
+    assert decode_jsonc(text, "f") == {"url": "http://x/*y*/", "q": '"// no', "t": [1]}
 
 
 def test_nothing_but_comments_is_nothing() -> None:
-    assert decode(b"", "f") is None
-    assert decode(b"\xef\xbb\xbf // later\n", "f") is None
+    assert decode_jsonc(b"", "f") is None
+    assert decode_jsonc(b"\xef\xbb\xbf // later\n", "f") is None
 
 
 @pytest.mark.parametrize(
@@ -118,22 +118,22 @@ def test_nothing_but_comments_is_nothing() -> None:
 )
 def test_errors_name_line_and_column(text: str, said: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        decode(text.encode(), "f")
+        decode_jsonc(text.encode(), "f")
     assert str(caught.value) == said
 
 
 def test_not_utf8_is_said() -> None:
     with pytest.raises(ConfigError, match=r"^f is not UTF-8 text \(byte 3\)"):
-        decode(b'{"\xff": 1}', "f")
+        decode_jsonc(b'{"\xff": 1}', "f")
 
 
 @pytest.mark.parametrize("opening", ["[", '{"a":'])
 def test_bottomless_nesting_is_refused(opening: str) -> None:
     with pytest.raises(ConfigError, match="nested more than 100 levels"):
-        decode((opening * 100_000).encode(), "f")
+        decode_jsonc((opening * 100_000).encode(), "f")
 
 
 def test_deep_but_bounded_nesting_is_read() -> None:
-    assert decode(("[" * MAX_DEPTH + "]" * MAX_DEPTH).encode(), "f") is not None
+    assert decode_jsonc(("[" * MAX_DEPTH + "]" * MAX_DEPTH).encode(), "f") is not None
     many = json.dumps([[]] * 500)
-    assert decode(many.encode(), "f") == [[]] * 500
+    assert decode_jsonc(many.encode(), "f") == [[]] * 500

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coder.config import ConfigError
-from coder.config.jsonc import decode, without_member
+from coder.config.jsonc import decode_jsonc, without_member
 from coder.config.save import set_in_user_file, unset_in_user_file
 
 HERE = ("mcp", "servers", "docs")
@@ -32,13 +32,13 @@ def test_comments_and_order_stay(tmp_path: Path) -> None:
     after = (tmp_path / "config.json").read_text(encoding="utf-8")
     assert "// mine" in after
     assert "/* that */" in after
-    assert decode(after.encode(), "f") == {
+    assert decode_jsonc(after.encode(), "f") == {
         "ui": {"vim": True},
         "provider": {"model": "m"},
         "mcp": {"servers": {"docs": ENTRY}},
     }
     assert unset_in_user_file(tmp_path, HERE)
-    gone = decode((tmp_path / "config.json").read_bytes(), "f")
+    gone = decode_jsonc((tmp_path / "config.json").read_bytes(), "f")
     assert gone == {"ui": {"vim": True}, "provider": {"model": "m"}, "mcp": {"servers": {}}}
 
 
@@ -89,4 +89,4 @@ def test_taking_out_takes_out_that_alone(
     text = json.dumps(settings, indent=indent).replace("{", "{" + comment, 1)
     after = without_member(text.encode(), (name,))
     assert after is not None
-    assert decode(after, "f") == {key: value for key, value in settings.items() if key != name}
+    assert decode_jsonc(after, "f") == {key: value for key, value in settings.items() if key != name}

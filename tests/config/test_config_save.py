@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from coder.config import save
 from coder.config.files import ensure_directory
-from coder.config.jsonc import decode
+from coder.config.jsonc import decode_jsonc
 from coder.config.save import save_model
 from coder.texts import Catalog
 
@@ -65,15 +65,15 @@ def test_only_the_model_changes(tmp_path: Path, before: str, after: str | None) 
     text = saved(tmp_path, before)
     if after is not None:
         assert text == after
-    value = decode(text.encode(), "f")
-    was = decode(before.encode(), "f") or {}
+    value = decode_jsonc(text.encode(), "f")
+    was = decode_jsonc(before.encode(), "f") or {}
     assert value == {**was, "provider": {**was.get("provider", {}), "model": "new"}}
 
 
 @pytest.mark.parametrize("name", ['a"b\\c', "vendor/模型:7b", "x // y", "\u2028"])
 def test_any_name_is_written_as_json(tmp_path: Path, name: str) -> None:
     assert (
-        decode(saved(tmp_path, '{"provider": {"model": "o"}}', name).encode(), "f")["provider"]["model"]
+        decode_jsonc(saved(tmp_path, '{"provider": {"model": "o"}}', name).encode(), "f")["provider"]["model"]
         == name
     )
 
@@ -98,12 +98,15 @@ def test_the_rest_means_the_same(
     tmp_path: Path, value: dict[str, dict[str, object]], indent: int | str | None, name: str
 ) -> None:
     text = saved(tmp_path, json.dumps(value, indent=indent, ensure_ascii=False), name)
-    assert decode(text.encode(), "f") == {**value, "provider": {**value.get("provider", {}), "model": name}}
+    assert decode_jsonc(text.encode(), "f") == {
+        **value,
+        "provider": {**value.get("provider", {}), "model": name},
+    }
 
 
 def test_a_fresh_project_gets_directory_file_and_gitignore(tmp_path: Path) -> None:
     assert save_model(tmp_path, "new") is None
-    assert decode((tmp_path / ".coder/config.json").read_bytes(), "f") == {"provider": {"model": "new"}}
+    assert decode_jsonc((tmp_path / ".coder/config.json").read_bytes(), "f") == {"provider": {"model": "new"}}
     assert (tmp_path / ".coder/.gitignore").read_text(
         encoding="utf-8"
     ) == "/.gitignore\n/history/\n/sessions/\n"
@@ -185,7 +188,7 @@ def test_a_link_within_the_project_stays_a_link(tmp_path: Path) -> None:
     (tmp_path / ".coder/config.json").symlink_to("../shared.json")
     assert save_model(tmp_path, "new") is None
     assert (tmp_path / ".coder/config.json").is_symlink()
-    assert decode((tmp_path / "shared.json").read_bytes(), "f") == {"provider": {"model": "new"}}
+    assert decode_jsonc((tmp_path / "shared.json").read_bytes(), "f") == {"provider": {"model": "new"}}
 
 
 def test_an_edit_that_would_change_more_is_not_written(

@@ -17,7 +17,7 @@ from coder.addons.batch.task_file import Task, check_task
 from coder.base.addons import addons, commands
 from coder.cli.arguments import main_parser
 from coder.cli.start import subcommands
-from coder.config.load import load
+from coder.config.load import load_config
 from coder.config.schema import Config
 from coder.engine.commands.table import COMMANDS
 from coder.extend.modes.discover import Catalogue, places
@@ -96,7 +96,7 @@ def test_python_runs(project: Project, code: str) -> None:
 @pytest.mark.parametrize("text", in_language("jsonc"))
 def test_settings_load(project: Project, text: str) -> None:
     project.write("config.json", text)
-    loaded = load(
+    loaded = load_config(
         project.cwd, project.home / ".coder", {}, {}, project.cwd / "config.json", preset_table, trusted=True
     )
     assert loaded.config != Config()

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from coder.base.process.jobs import Job
+from coder.base.process.jobs import BackgroundJob
 from coder.protocol.events import (
     AnyEvent,
     ApprovalRequested,
@@ -258,11 +258,11 @@ def test_stop_of_no_job_says_which_there_are(project: Project) -> None:
 def test_undo_does_not_cover_it_and_that_is_said_once(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def looked_at(_job: Job, _seconds: float) -> bool:
+    async def looked_at(_job: BackgroundJob, _seconds: float) -> bool:
         await asyncio.to_thread(until, (project.cwd / "d" / "made").exists)
         return False
 
-    monkeypatch.setattr(Job, "wait", looked_at)
+    monkeypatch.setattr(BackgroundJob, "wait", looked_at)
     made = "echo one > d/part; mv d/part d/made"  # whole when it is there
     line = f"{made}; until [ -e go ]; do sleep 0.02; done; echo two > d/later; touch d/done; sleep 300"
     driver = play_calls(project, [started(line), started("sleep 300")], inputs=("go", f"!{LET_GO}", "/undo"))

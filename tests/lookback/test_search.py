@@ -21,7 +21,7 @@ from records import START, turn_of, write
 
 from coder.history.search import index as update
 from coder.history.search.database import terms_of, tokenizable, transaction
-from coder.history.search.query import Found, search
+from coder.history.search.query import FoundSession, search
 from kit import ScriptedServer
 from kit.driving import Driver, Project, play
 
@@ -36,7 +36,7 @@ def directory(tmp_path: Path) -> Path:
     return tmp_path / "history"
 
 
-def names(found: list[Found]) -> list[str]:
+def names(found: list[FoundSession]) -> list[str]:
     return [one.session_id for one in found]
 
 

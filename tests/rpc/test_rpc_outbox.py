@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
-from coder.base.rpc import Line, Outbox
+from coder.base.rpc import Outbox, QueuedLine
 
 LIMIT = 1 << 20
 
@@ -70,8 +70,8 @@ def test_replies_that_nobody_reads_are_bounded_without_a_look_at_each() -> None:
 def test_lines_arrive_whole_and_in_order_but_those_taken_back() -> None:
     async def use(outbox: Outbox, reading: int, lost: list[OSError]) -> None:
         written = asyncio.Event()
-        begun, unbegun = Line(b"a" * 200_000), Line(b"never")
-        last = Line(b"last", written.set)
+        begun, unbegun = QueuedLine(b"a" * 200_000), QueuedLine(b"never")
+        last = QueuedLine(b"last", written.set)
         for line in (begun, unbegun, last):
             outbox.enqueue(line)
         await asyncio.sleep(0)
@@ -88,11 +88,11 @@ def test_lines_arrive_whole_and_in_order_but_those_taken_back() -> None:
 def test_a_first_line_taken_back_leaves_nothing_of_itself() -> None:
     async def use(outbox: Outbox, reading: int, lost: list[OSError]) -> None:
         pipe = b"x" * os.write(outbox._fd, b"x" * (1 << 20))  # it is full
-        line = Line(b"never")
+        line = QueuedLine(b"never")
         outbox.enqueue(line)
         await asyncio.sleep(0)
         assert outbox.take_back(line)
-        outbox.enqueue(Line(b"next"))
+        outbox.enqueue(QueuedLine(b"next"))
         assert (await read_all(reading, outbox)).removeprefix(pipe) == b"next\n"
 
     with_pipe(use)
@@ -101,7 +101,7 @@ def test_a_first_line_taken_back_leaves_nothing_of_itself() -> None:
 def test_whoever_fills_it_waits_until_it_is_read() -> None:
     async def use(outbox: Outbox, reading: int, lost: list[OSError]) -> None:
         for _ in range(10):
-            outbox.enqueue(Line(b"x" * 100_000))
+            outbox.enqueue(QueuedLine(b"x" * 100_000))
         waits = asyncio.ensure_future(outbox.drained(300_000))
         for _ in range(10):
             await asyncio.sleep(0)
@@ -115,13 +115,13 @@ def test_whoever_fills_it_waits_until_it_is_read() -> None:
 def test_whoever_waits_is_let_go_when_nobody_reads_any_more() -> None:
     async def use(outbox: Outbox, reading: int, lost: list[OSError]) -> None:
         written, late = asyncio.Event(), asyncio.Event()
-        outbox.enqueue(Line(b"x" * 200_000, written.set))
+        outbox.enqueue(QueuedLine(b"x" * 200_000, written.set))
         await asyncio.sleep(0)
         os.close(reading)
         await asyncio.wait_for(written.wait(), 60)
         await asyncio.sleep(0)
         assert [type(error) for error in lost] == [BrokenPipeError]
-        outbox.enqueue(Line(b"too late", late.set))
+        outbox.enqueue(QueuedLine(b"too late", late.set))
         assert late.is_set()
         await outbox.empty()
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from coder.base import rpc
-from coder.base.rpc import Answered, Gone, Json, Method, Peer, RpcError
+from coder.base.rpc import Gone, Json, Method, Peer, ResultThen, RpcError
 
 
 class Side(Peer):
@@ -48,10 +48,10 @@ def test_both_ask_and_both_answer_out_of_order() -> None:
             await first_done.wait()
             return {"slow": params}
 
-        async def quick(params: Json) -> Answered:
+        async def quick(params: Json) -> ResultThen:
             back = await ask(two, "double", {"n": params["n"]})  # asked in the middle of being asked
             first_done.set()
-            return Answered(back, lambda: then.append("sent"))
+            return ResultThen(back, lambda: then.append("sent"))
 
         async def double(params: Json) -> int:
             return int(params["n"]) * 2

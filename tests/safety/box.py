@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coder.base.process.programs import Runs
-from coder.base.process.run import Outcome, run_process
+from coder.base.process.run import ProcessOutcome, run_process
 from coder.policy.sandbox.backends import Sandbox, SandboxLevel
 from coder.policy.sandbox.bubblewrap import FILTER_FILE
 from coder.policy.sandbox.launch import SCOPES_FROM, landlock_abi
@@ -162,7 +162,7 @@ class Box:
             "PYTHONDONTWRITEBYTECODE": "1",
         }
 
-    def run(self, script: str, **options: Any) -> Outcome:
+    def run(self, script: str, **options: Any) -> ProcessOutcome:
         """`script` by bash. Options: plan, network, writable, timeout_ms."""
         job = {
             "backend": self.backend,
@@ -178,7 +178,7 @@ class Box:
         done = _as_nobody(__file__, input=json.dumps(job), env={**os.environ, "HOME": str(self.home)})
         assert done.returncode == 0, done.stderr
         told = json.loads(done.stdout)
-        return Outcome(truncated=False, timed_out=told.pop("timed_out"), duration_ms=0, **told)
+        return ProcessOutcome(truncated=False, timed_out=told.pop("timed_out"), duration_ms=0, **told)
 
     def before_and_after(self) -> dict[str, bytes]:
         """All that must not change, with its content."""
@@ -190,7 +190,7 @@ class Box:
         return {str(path): path.read_bytes() if path.is_file() else b"" for path in (*files, *beside)}
 
 
-def run_job(job: dict[str, Any]) -> Outcome:
+def run_job(job: dict[str, Any]) -> ProcessOutcome:
     sandbox = Sandbox(
         level_of(job["backend"]),
         Path(job["workspace"]),

@@ -14,7 +14,7 @@ import pytest
 from box import available, fingerprint, level_of
 
 from coder.base.process.programs import Runs
-from coder.base.process.run import Outcome, run_process
+from coder.base.process.run import ProcessOutcome, run_process
 from coder.policy.sandbox import caches
 from coder.policy.sandbox.backends import Sandbox
 from coder.policy.sandbox.caches import Layer, LayerUse, clear_layers, layers_in_use, take_layer
@@ -68,13 +68,13 @@ def home(tmp_path: Path) -> Path:
     return found
 
 
-def run(backend: str, tmp_path: Path, home: Path, line: str, **environment: str) -> Outcome:
+def run(backend: str, tmp_path: Path, home: Path, line: str, **environment: str) -> ProcessOutcome:
     root = tmp_path / "project"
     root.mkdir(exist_ok=True)
     given = {"PATH": os.environ["PATH"], "HOME": str(home), **environment}
     sandbox = Sandbox(level_of(backend), root, tmp_path / "own", environment=given, caches=True)
 
-    async def scenario() -> Outcome:
+    async def scenario() -> ProcessOutcome:
         return await run_process(
             sandbox.wrap(["/bin/sh", "-c", line]),
             runs=Runs.IN_SANDBOX,

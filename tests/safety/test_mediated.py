@@ -22,7 +22,7 @@ from test_sandbox_engine import played
 
 from coder.base.process.child import Child
 from coder.base.process.programs import Runs
-from coder.base.process.run import Outcome, run_process
+from coder.base.process.run import ProcessOutcome, run_process
 from coder.policy.sandbox.backends import Sandbox
 from coder.policy.sandbox.connect import mediated
 from kit.driving import Project
@@ -44,7 +44,7 @@ def python(text: str, *words: str) -> list[str]:
     return mediated([sys.executable, "-I", "-S", "-c", text, *words])
 
 
-async def run(root: Path, line: list[str]) -> Outcome:
+async def run(root: Path, line: list[str]) -> ProcessOutcome:
     return await run_process(
         line,
         runs=Runs.IN_SANDBOX,

@@ -15,7 +15,7 @@ import pytest
 from box import Box, available, level_of
 
 from coder.base.process.programs import Runs
-from coder.base.process.run import Outcome, run_process
+from coder.base.process.run import ProcessOutcome, run_process
 from coder.config.schema import NetworkRules
 from coder.policy.network import door as door_module
 from coder.policy.network.door import Door, open_door
@@ -85,7 +85,7 @@ def box(request: pytest.FixtureRequest) -> Iterator[Box]:
     made.close()
 
 
-async def run(box: Box, script: str, door: Door | None, **options: Any) -> Outcome:
+async def run(box: Box, script: str, door: Door | None, **options: Any) -> ProcessOutcome:
     sandbox = Sandbox(
         level_of(box.backend), box.workspace, box.coder_home, network=False, environment=box.environment()
     )
@@ -104,8 +104,8 @@ async def run(box: Box, script: str, door: Door | None, **options: Any) -> Outco
 
 def tried(
     box: Box, world: World, script: str, *allow: str, ask: Callable[[str], Awaitable[str]] | None = None
-) -> tuple[Outcome, Door]:
-    async def scenario() -> tuple[Outcome, Door]:
+) -> tuple[ProcessOutcome, Door]:
+    async def scenario() -> tuple[ProcessOutcome, Door]:
         async with world.serving():
             door = await open_door(level_of(box.backend), NetworkRules(list(allow)), box.environment(), ask)
             assert door is not None
@@ -267,7 +267,7 @@ def test_a_listed_port_of_this_machine_is_reached_directly(box: Box, world: Worl
 def test_a_command_does_not_reach_the_door_of_another(box: Box, world: World) -> None:
     world.names["a.com"] = [PUBLIC]
 
-    async def scenario() -> tuple[Outcome, Outcome]:
+    async def scenario() -> tuple[ProcessOutcome, ProcessOutcome]:
         async with world.serving():
             other, own = [
                 await open_door(level_of(box.backend), NetworkRules([*allow]), {})
@@ -324,7 +324,7 @@ def test_one_question_for_all_connections_and_its_answer_holds_for_the_command(
         await come.wait()
         return "" if host == "a.com:80" else f"The person refused {host}."
 
-    async def scenario() -> Outcome:
+    async def scenario() -> ProcessOutcome:
         async with world.serving():
             door = await open_door(level_of(box.backend), NetworkRules(), {}, ask)
             assert door is not None
@@ -452,7 +452,7 @@ def test_the_persons_own_proxy_is_gone_through(box: Box, world: World) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nConnection: close\r\n\r\nhi\n")
         writer.close()
 
-    async def scenario() -> Outcome:
+    async def scenario() -> ProcessOutcome:
         async with await asyncio.start_server(proxy, "127.0.0.1", 0) as server:
             url = f"http://me:secret@127.0.0.1:{server.sockets[0].getsockname()[1]}"
             own = {"https_proxy": url, "http_proxy": url}
@@ -495,7 +495,7 @@ def test_servers_of_a_commands_own_are_reached_and_others_are_not(box: Box, worl
     """As tests start them: on the loopback, or on all interfaces, which are the loopback here."""
     box.put("project/serving.py", SERVING)
 
-    async def scenario() -> Outcome:
+    async def scenario() -> ProcessOutcome:
         async with world.serving():
             made = await open_door(level_of(box.backend), NetworkRules(), {}) if door else None
             return await run(box, f"{PYTHON} serving.py {world.port} {box.backend}", made)

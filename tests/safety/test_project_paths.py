@@ -12,7 +12,7 @@ from coder.history.sinks import HistoryError, JsonlHistorySink
 from coder.history.store import SessionStore
 from coder.history.undo.apply_steps import PathState
 from coder.history.undo.journal import remove_leftovers
-from coder.history.undo.plan import Change
+from coder.history.undo.plan import JournalChange
 from kit.driving import Project
 
 
@@ -83,7 +83,7 @@ def test_a_pipe_among_leftovers_is_not_waited_for(tmp_path: Path) -> None:
     part = tmp_path / ".coder-bbbbbbbbbbbb.tmp"
     part.write_bytes(b"begun")
     state = PathState("blob", 0o644)
-    change = Change(str(tmp_path / "a.txt"), state, state, [])
+    change = JournalChange(str(tmp_path / "a.txt"), state, state, [])
     remove_leftovers([change], lambda blob: b"begun and done")
     assert pipe.exists()
     assert not part.exists()

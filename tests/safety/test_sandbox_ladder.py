@@ -15,7 +15,7 @@ import pytest
 from box import NOBODY, Box, available, bwrap, level_of, why_not_nobody
 
 from coder.base.process.programs import Runs
-from coder.base.process.run import Outcome, run_process
+from coder.base.process.run import ProcessOutcome, run_process
 from coder.policy.sandbox import places
 from coder.policy.sandbox.backends import Hitch, Sandbox, SandboxLevel, probe
 from coder.policy.sandbox.bubblewrap import find_bwraps
@@ -322,7 +322,7 @@ def test_places_that_a_program_closes_are_closed_but_for_what_it_opens(
     line = "cat file ../home/file ../shown/file; ls ../../other ../..; cat ../../other/file; "
     line += "echo new > made; echo new > ../home/made; echo new > ../shown/made; exit 0"
 
-    async def run() -> Outcome:
+    async def run() -> ProcessOutcome:
         return await run_process(
             box.wrap(["/bin/sh", "-c", line]),
             runs=Runs.IN_SANDBOX,

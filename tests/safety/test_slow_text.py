@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from coder.base.ignore import Rules
+from coder.base.ignore import IgnoreRules
 from coder.engine.verify.choice import asked_for, refused
 from coder.models.guided.state import task_of
 from coder.models.salvage.find_calls import find_calls
@@ -57,7 +57,7 @@ def test_an_ignore_pattern_of_many_stars_hides_nothing(tmp_path: Path) -> None:
     (tmp_path / ".gitignore").write_text(
         "*a*a*a*a*a*a*b\n**/a/**/a/**/a/**/a/**/b\n*.l*g\n", encoding="utf-8"
     )
-    rules = Rules.at(tmp_path, tmp_path)
+    rules = IgnoreRules.at(tmp_path, tmp_path)
     assert not rules.hide(f"{tmp_path}/{'a' * 250}", is_directory=False)
     assert not rules.hide(f"{tmp_path}/{'a/' * 1500}c", is_directory=False)
     assert rules.hide(f"{tmp_path}/x.log", is_directory=False)

@@ -11,7 +11,7 @@ import pytest
 
 from coder.base.process.child import STDERR, STDOUT, Child, shell_status
 from coder.base.process.programs import Runs
-from coder.base.process.run import Outcome, run_process
+from coder.base.process.run import ProcessOutcome, run_process
 from kit.mcp_client import running, until
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
@@ -38,7 +38,7 @@ def start(root: Path, heard: Heard, *argv: str, with_stdin: bool = False) -> Chi
     )
 
 
-async def command(root: Path, line: str) -> Outcome:
+async def command(root: Path, line: str) -> ProcessOutcome:
     return await run_process(
         ["/bin/sh", "-c", line],
         runs=Runs.IN_SANDBOX,

@@ -28,7 +28,7 @@ NOBODY = 65534
 @pytest.fixture(params=["watched", "walked"])
 def shop(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
     if request.param == "walked":
-        monkeypatch.setattr("coder.history.tree.index.Watch._open", lambda self: False)
+        monkeypatch.setattr("coder.history.tree.index.InotifyWatch._open", lambda self: False)
     found = Shop(tmp_path)
     yield found
     found.shell.close()

@@ -21,7 +21,7 @@ from coder.history.undo.shell_changes import ShellChanges
 def shop(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
     """Both ways of learning what changed: told by the kernel, and by walking where it does not tell."""
     if request.param == "walked":
-        monkeypatch.setattr("coder.history.tree.index.Watch._open", lambda self: False)
+        monkeypatch.setattr("coder.history.tree.index.InotifyWatch._open", lambda self: False)
     found = Shop(tmp_path)
     yield found
     found.shell.close()

@@ -25,7 +25,7 @@ Pair = tuple[Shop, Shop]
 @pytest.fixture(params=["watched", "walked"])
 def pair(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pair]:
     if request.param == "walked":
-        monkeypatch.setattr("coder.history.tree.index.Watch._open", lambda self: False)
+        monkeypatch.setattr("coder.history.tree.index.InotifyWatch._open", lambda self: False)
     one, other = Shop(tmp_path), Shop(tmp_path, session="other")
     yield one, other
     one.shell.close()

@@ -13,7 +13,7 @@ import msgspec
 
 from coder.base.text import common_ends, split_lines
 
-Block = tuple[int, int, int, int]
+DiffBlock = tuple[int, int, int, int]
 
 CONTEXT = 3
 MAX_LINES = 20_000  # of the differing middle; beyond it the middle is one block
@@ -44,7 +44,7 @@ class Diff(msgspec.Struct, frozen=True):
         return "\n".join(lines)
 
 
-def line_blocks(old: list[str], new: list[str]) -> list[Block]:
+def line_blocks(old: list[str], new: list[str]) -> list[DiffBlock]:
     """The changed blocks: `old[a:b]` became `new[c:d]`."""
     head, tail = common_ends(old, new)
     a, b, c, d = head, len(old) - tail, head, len(new) - tail
@@ -81,7 +81,7 @@ def unified(old: str, new: str, old_name: str, new_name: str) -> Diff:
     return Diff(lines, added, removed, places)
 
 
-def grouped(blocks: list[Block]) -> list[list[Block]]:
+def grouped(blocks: list[DiffBlock]) -> list[list[DiffBlock]]:
     """Blocks whose contexts touch share a hunk."""
     groups = [[blocks[0]]]
     for block in blocks[1:]:
@@ -92,7 +92,7 @@ def grouped(blocks: list[Block]) -> list[list[Block]]:
     return groups
 
 
-def hunk_lines(group: list[Block], old: list[str], new: list[str]) -> list[str]:
+def hunk_lines(group: list[DiffBlock], old: list[str], new: list[str]) -> list[str]:
     start = max(0, group[0][0] - CONTEXT)
     stop = min(len(old), group[-1][1] + CONTEXT)
     new_start = group[0][2] - (group[0][0] - start)

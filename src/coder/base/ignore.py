@@ -74,14 +74,14 @@ def directories_above(root: Path, start: Path) -> list[Path]:
     return between[::-1]
 
 
-class Rules:
+class IgnoreRules:
     """The rules in force in one directory: its own over those of the directories above it."""
 
     def __init__(self, layers: tuple[tuple[str, GitIgnoreSpec], ...] = ()) -> None:
         self._layers = layers
 
     @classmethod
-    def at(cls, root: Path, start: Path) -> Rules:
+    def at(cls, root: Path, start: Path) -> IgnoreRules:
         """The rules for the entries of `start`; its own alone if it is itself ignored."""
         rules = cls()
         for directory, below in pairwise([*directories_above(root, start), start]):
@@ -91,7 +91,7 @@ class Rules:
                 break
         return rules.inside(os.fspath(start))
 
-    def inside(self, directory: str) -> Rules:
+    def inside(self, directory: str) -> IgnoreRules:
         """The rules for the entries of `directory`."""
         lines = _lines(Path(directory, IGNORE_FILE))
         if not lines:
@@ -102,7 +102,7 @@ class Rules:
             spec = GitIgnoreSpec.from_lines(lines)
         except ValueError:
             return self  # a pattern git itself would pass over
-        return Rules(((directory.rstrip("/"), spec), *self._layers))
+        return IgnoreRules(((directory.rstrip("/"), spec), *self._layers))
 
     def hide(self, path: str, *, is_directory: bool) -> bool:
         for directory, spec in self._layers:

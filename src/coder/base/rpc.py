@@ -101,7 +101,7 @@ class Pending(Generic[T]):
             self.answer(number, error())
 
 
-class Answered(msgspec.Struct, frozen=True):
+class ResultThen(msgspec.Struct, frozen=True):
     """A result, and what to do once it was sent."""
 
     result: Any
@@ -230,7 +230,7 @@ class Peer(ABC):
         then: Callable[[], None] | None = None
         try:
             value = await work
-            if isinstance(value, Answered):
+            if isinstance(value, ResultThen):
                 value, then = value.result, value.then
             if not isinstance(number, UnsetType):
                 self.send(result(number, value))
@@ -327,7 +327,7 @@ class LineSplitter:
             self._held.append(piece)
 
 
-class Line:
+class QueuedLine:
     """A queued line. `done` is called when it was written or dropped; its sender waits for that."""
 
     def __init__(self, data: bytes = b"", done: Callable[[], object] | None = None) -> None:
@@ -349,13 +349,13 @@ class Outbox:
         self.waiting = 0  # bytes that nobody waits for
         self._fd = fd  # does not block
         self._lost = lost
-        self._queue: deque[Line] = deque()
+        self._queue: deque[QueuedLine] = deque()
         self._rest: memoryview | None = None  # of the first
         self._due = False
         self._watching = False
         self._moved = asyncio.Event()
 
-    def enqueue(self, line: Line) -> None:
+    def enqueue(self, line: QueuedLine) -> None:
         """Queue a line, to be written in the next round of the loop."""
         self._queue.append(line)
         self.waiting += line.size
@@ -368,9 +368,9 @@ class Outbox:
     def post(self, data: bytes, limit: int) -> None:
         """Queue a line, unless `limit` bytes are unread."""
         if self.waiting < limit:
-            self.enqueue(Line(data))
+            self.enqueue(QueuedLine(data))
 
-    def take_back(self, line: Line) -> bool:
+    def take_back(self, line: QueuedLine) -> bool:
         """Remove a queued line; False if some of it was written."""
         if line.begun or line not in self._queue:
             return False

@@ -22,8 +22,8 @@ from coder.cli.common import columns, options_from, parser_for
 from coder.config import ConfigError
 from coder.config.errors import config_errors_in, raised
 from coder.config.files import read_bounded
-from coder.config.jsonc import decode
-from coder.config.load import ENVIRONMENT, PROJECT_FILE, Loaded, home_directory, load
+from coder.config.jsonc import decode_jsonc
+from coder.config.load import ENVIRONMENT, PROJECT_FILE, Loaded, home_directory, load_config
 from coder.config.loosening import PresetTable
 from coder.config.models import LOCAL_MODEL, gguf_of
 from coder.config.providers import Provider
@@ -182,9 +182,9 @@ def examine(
     own = _faults_of(home / "config.json", str(home / "config.json"))
     project = _faults_of(cwd / PROJECT_FILE, PROJECT_FILE)
     named = _faults_of(config_file, str(config_file), must_be=True) if config_file else []
-    set_here = raised(lambda: load(_NOWHERE, _NOWHERE, environ, {}, None, preset_table, trusted=False))
+    set_here = raised(lambda: load_config(_NOWHERE, _NOWHERE, environ, {}, None, preset_table, trusted=False))
     good = {} if set_here else environ
-    loaded = load(
+    loaded = load_config(
         _NOWHERE if project else cwd,
         _NOWHERE if own else home,
         {name: value for name, value in good.items() if name in ENVIRONMENT},
@@ -200,7 +200,7 @@ def _faults_of(path: Path, name: str, *, must_be: bool = False) -> list[ConfigEr
     label = shown(name)
     try:
         data = read_bounded(path, label)
-        settings = decode(data, label) if data is not None else None
+        settings = decode_jsonc(data, label) if data is not None else None
     except ConfigError as error:
         return [error]
     if data is None and must_be:

@@ -12,9 +12,9 @@ import msgspec
 from coder.engine.setup import Options, Settings
 from coder.history.log import as_time, local_time
 from coder.history.search.database import terms_of
-from coder.history.search.index import Progress
+from coder.history.search.index import IndexProgress
 from coder.history.search.projects import Project, known_projects
-from coder.history.search.query import Found, Hit, search
+from coder.history.search.query import FoundSession, Hit, search
 from coder.history.store import SessionStore
 from coder.texts import Catalog
 from coder.ui.streams import Exit, UsageError, show, show_json
@@ -46,7 +46,7 @@ def search_sessions(options: Options, settings: Settings, chosen: argparse.Names
     return Exit.ANSWERED
 
 
-def indexing_shown(texts: Catalog) -> Progress:
+def indexing_shown(texts: Catalog) -> IndexProgress:
     """Tells a person at a terminal how many records are still to be read."""
 
     def progress(left: int) -> None:
@@ -66,7 +66,7 @@ def projects_of(options: Options, settings: Settings, *, everywhere: bool) -> li
     return [here, *(one for one in others if one.history != here.history)]
 
 
-def _head(found: Found, root: str) -> str:
+def _head(found: FoundSession, root: str) -> str:
     cells = [flat(found.session_id), local_time(found.updated_at), flat(root), flat(found.title)]
     return "  ".join(cell for cell in cells if cell)
 

@@ -42,7 +42,7 @@ _CHOICES: Final = {
 _EXPECTED: Final = {schema.KEY_PATTERN: "config.expect_key", schema.HOST_PATTERN: "config.expect_host"}
 
 
-def refusal(settings: object, file: str, said: str) -> ConfigError:
+def validation_error(settings: object, file: str, said: str) -> ConfigError:
     """The error for `settings`, which msgspec rejected with the message `said`."""
     return next(config_errors_in(settings, file), None) or ConfigError(
         "config.invalid", file=file, what=shown(said)

@@ -39,7 +39,7 @@ class JsoncError(Exception):
         self.what = what
 
 
-def decode(data: bytes, file: str) -> Any:
+def decode_jsonc(data: bytes, file: str) -> Any:
     """The value of a JSONC text; `file` names it in errors. An empty text is `None`."""
     try:
         text = data.decode("utf-8")

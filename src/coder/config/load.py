@@ -29,14 +29,16 @@ Settings = dict[str, Any]
 KeyPath = tuple[str, ...]
 
 
-def merged(below: Settings, above: Settings) -> Settings:
+def merged_settings(below: Settings, above: Settings) -> Settings:
     """Deep merge: objects are merged, everything else (lists too) is replaced by `above`."""
     if not below or not above:
         return above or below
     result = dict(below)
     for key, value in above.items():
         under = result.get(key)
-        result[key] = merged(under, value) if isinstance(under, dict) and isinstance(value, dict) else value
+        result[key] = (
+            merged_settings(under, value) if isinstance(under, dict) and isinstance(value, dict) else value
+        )
     return result
 
 
@@ -76,7 +78,7 @@ def nested(dotted: dict[str, Any]) -> Settings:
             continue
         for name in reversed(key.split(".")):
             value = {name: value}
-        result = merged(result, value)
+        result = merged_settings(result, value)
     return result
 
 
@@ -117,7 +119,7 @@ class Loaded(msgspec.Struct, frozen=True):
         own: Settings = {}
         for source in self.sources:
             if source.origin in ("home", "file"):
-                own = merged(own, source.settings)
+                own = merged_settings(own, source.settings)
         return own
 
     def origin_of(self, key: str) -> str:
@@ -138,7 +140,7 @@ def home_directory(environ: Mapping[str, str]) -> Path:
         raise ConfigError("config.bad_home") from None
 
 
-def load(
+def load_config(
     cwd: Path,
     home: Path,
     environ: Mapping[str, str],
@@ -171,7 +173,7 @@ def load(
     settings: Settings = {}
     for layer in sources:
         hidden = loose if layer is project and not trusted else []
-        settings = merged(settings, _less(layer.settings, hidden))
+        settings = merged_settings(settings, _less(layer.settings, hidden))
     return Loaded(
         config=_converted(settings, PROJECT_FILE),
         ignored=[] if trusted else [one.as_ignored() for one in loose],
@@ -185,9 +187,9 @@ def read_settings(path: Path, label: str, bound: Path | None = None) -> Settings
     data = read_bounded(path, label, bound)
     if data is None:
         return None
-    from coder.config.jsonc import decode
+    from coder.config.jsonc import decode_jsonc
 
-    value = decode(data, label)
+    value = decode_jsonc(data, label)
     if value is None:
         return {}
     try:
@@ -275,9 +277,9 @@ def _converted(settings: Any, label: str) -> Config:
             said = str(error)
         else:
             return Config(**sections)
-    from coder.config.errors import refusal
+    from coder.config.errors import validation_error
 
-    raise refusal(settings, label, said)
+    raise validation_error(settings, label, said)
 
 
 def _loosenings(
@@ -293,9 +295,9 @@ def _loosenings(
     person: Settings = {}
     together: Settings = {}
     for layer in persons:
-        person = merged(person, layer.settings if layer else {})
+        person = merged_settings(person, layer.settings if layer else {})
     for layer in sources:
-        together = merged(together, layer.settings)
+        together = merged_settings(together, layer.settings)
     configs = (_converted(person, PROJECT_FILE), _converted(together, PROJECT_FILE))
     return loosenings(project.settings, *configs, cwd, environ, preset_table)
 

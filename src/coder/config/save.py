@@ -16,8 +16,8 @@ from coder.base.safe_open import status_of
 from coder.base.text import shown
 from coder.config import ConfigError
 from coder.config.files import ensure_directory, read_bounded, reason
-from coder.config.jsonc import decode, with_member, without_member
-from coder.config.load import KeyPath, has, merged, without
+from coder.config.jsonc import decode_jsonc, with_member, without_member
+from coder.config.load import KeyPath, has, merged_settings, without
 from coder.texts import Text
 
 if TYPE_CHECKING:
@@ -53,12 +53,12 @@ def _put_model(target: Path, name: str) -> None:
     if data is None:
         write_durably(target, _fresh(name), 0o644, resolved=True)
         return
-    before = decode(data, _LABEL)
+    before = decode_jsonc(data, _LABEL)
     if before is None:  # nothing but blanks and comments
         before, after = {}, data.rstrip() + b"\n" + _fresh(name) if data.strip() else _fresh(name)
     else:
         after = with_member(data, ("provider", "model"), msgspec.json.encode(name)) or b""
-    if not _is_right(before, decode(after, _LABEL), name):
+    if not _is_right(before, decode_jsonc(after, _LABEL), name):
         raise _failure(Text("config.model_not_saved_shape"))
     if after != data:
         write_durably(target, after, stat.S_IMODE(status_of(target).st_mode), resolved=True)
@@ -95,7 +95,7 @@ def is_in_user_file(home: Path, path: KeyPath) -> bool:
     """Whether `path` is set. Raises `ConfigError`."""
     file = home / "config.json"
     data = read_bounded(file, shown(str(file)))
-    return data is not None and has(decode(data, shown(str(file))) or {}, path)
+    return data is not None and has(decode_jsonc(data, shown(str(file))) or {}, path)
 
 
 def unset_in_user_file(home: Path, path: KeyPath) -> bool:
@@ -120,9 +120,9 @@ def _changed(
     try:
         with locked(file):
             data = read_bounded(file, label)
-            before = (decode(data, label) if data is not None else None) or {}
+            before = (decode_jsonc(data, label) if data is not None else None) or {}
             after = change(data, before)
-            if decode(after, label) != wanted(before):
+            if decode_jsonc(after, label) != wanted(before):
                 raise ConfigError("config.own_shape", file=label)
             write_durably(file.resolve(), after)
     except OSError as error:
@@ -134,4 +134,4 @@ def _with(settings: dict[str, Any], path: KeyPath, value: Any) -> dict[str, Any]
     """Settings with exactly `value` at `path`: replaced, not merged."""
     for name in reversed(path):
         value = {name: value}
-    return merged(without(settings, path), value)
+    return merged_settings(without(settings, path), value)

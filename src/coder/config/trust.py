@@ -15,7 +15,7 @@ import msgspec
 
 from coder.base.text import shown
 from coder.config.files import JsonFile
-from coder.config.load import load
+from coder.config.load import load_config
 from coder.texts import Catalog, Text
 
 if TYPE_CHECKING:
@@ -145,12 +145,12 @@ def load_with_trust(
     preset_table: PresetTable,
 ) -> tuple[Loaded, TrustStatus]:
     """The configuration as far as this directory is trusted, and its status. Raises only `ConfigError`."""
-    loaded = load(cwd, home, environ, flags, config_file, preset_table, trusted=False)
+    loaded = load_config(cwd, home, environ, flags, config_file, preset_table, trusted=False)
     if not loaded.relevant:
         return loaded, "trusted"
     status = TrustStore(home).status(cwd, loaded.relevant)
     if status == "trusted":
-        trusted = load(cwd, home, environ, flags, config_file, preset_table, trusted=True)
+        trusted = load_config(cwd, home, environ, flags, config_file, preset_table, trusted=True)
         # TOCTOU: trust covers what was compared, not what was written since
         return (trusted, status) if trusted.relevant == loaded.relevant else (loaded, "changed")
     return loaded, status

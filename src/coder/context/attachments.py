@@ -19,7 +19,7 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from coder.base.ignore import Rules, SearchRoot
+from coder.base.ignore import IgnoreRules, SearchRoot
 from coder.base.safe_open import open_file
 from coder.base.text import shown
 from coder.protocol.messages import IMAGE_SUFFIX, Image
@@ -78,9 +78,9 @@ def expand(
 ) -> Expanded:
     """Blocking. `servers`: MCP servers, for `@server:uri`. `person`: the part typed by a person."""
     taken = _Taken()
-    chosen = dict.fromkeys([*named(person), *dropped(person)])
+    chosen = dict.fromkeys([*mentioned_paths(person), *dropped(person)])
     in_prose = [path for path in image_paths(person) if path not in chosen]
-    for name in named(text) or dropped(text):
+    for name in mentioned_paths(text) or dropped(text):
         if name.partition(":")[0] not in servers:
             _attach(name, workspace, taken, anywhere=name in chosen)
     for path in in_prose:
@@ -134,7 +134,7 @@ def _path_of_url(url: str) -> str:
     return path if parts.netloc in ("", "localhost") and "\0" not in path else ""
 
 
-def named(text: str) -> list[str]:
+def mentioned_paths(text: str) -> list[str]:
     """The paths after `@`, unquoted and unescaped, deduplicated; not those inside code."""
     found = (
         match[1] or re.sub(r"\\(.)", r"\1", match[2]) for match in _COMMAND.finditer(_without_code(text))
@@ -305,7 +305,7 @@ def _ignored(path: Path, root: Path, *, is_directory: bool = False) -> bool:
     """Whether a `.gitignore` covers the path or a parent directory."""
     if root not in path.parents:
         return False
-    rules = Rules.at(root, root)
+    rules = IgnoreRules.at(root, root)
     for directory in [*reversed(path.parents[: len(path.relative_to(root).parts) - 1]), path]:
         if rules.hide(os.fspath(directory), is_directory=is_directory or directory != path):
             return True

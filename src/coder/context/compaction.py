@@ -82,7 +82,7 @@ def _up_to(text: str, tags: Sequence[str]) -> str:
     return text[:_EARLIER_SUMMARY]
 
 
-def plain(text: str) -> str:
+def escaped_tags(text: str) -> str:
     """Escape the tags of the engine's own parts in text from elsewhere."""
     for tag in _OWN:
         text = text.replace(f"<{tag}>", f"&lt;{tag}>").replace(f"</{tag}>", f"&lt;/{tag}>")
@@ -113,7 +113,7 @@ def _bounded(text: str, keep_whole: Callable[[str], str]) -> str:
 
 def with_part(summary: str, tag: str, text: str) -> str:
     """The summary with a part of the engine's, unless empty."""
-    return f"{summary}\n\n<{tag}>\n{plain(text)}\n</{tag}>" if text else summary
+    return f"{summary}\n\n<{tag}>\n{escaped_tags(text)}\n</{tag}>" if text else summary
 
 
 def shortened_outputs(messages: Sequence[Message], file_of: Callable[[int], str]) -> list[tuple[int, str]]:

@@ -53,10 +53,7 @@ class Memory:
 
     def __init__(self, workspace: Path, coder_home: Path) -> None:
         # A project's file may not be a symlink out of it; the person's own may.
-        self._bounds: dict[Scope, Path | None] = {
-            "project": Path(os.path.realpath(workspace)),
-            "home": None,
-        }
+        self._bounds: dict[Scope, Path | None] = {"project": Path(os.path.realpath(workspace)), "home": None}
         self._paths = {"project": workspace / ".coder" / "memory.md", "home": coder_home / "memory.md"}
 
     def path(self, scope: Scope) -> Path:

@@ -163,7 +163,7 @@ def read_instructions(workspace: Path, home: Path) -> Instructions:
     # The person's own and the nearest get room first: they matter most.
     for directory, inside in (places[0], *reversed(places[1:])):
         path = directory / "AGENTS.md"
-        data, problem = first_bytes(path, inside, room)
+        data, problem = first_text_bytes(path, inside, room)
         if problem is not None:
             problems.append(problem)
         room -= len(data)
@@ -180,7 +180,7 @@ def project_instructions(workspace: Path, home: Path) -> str:
     return read_instructions(workspace, home).text
 
 
-def first_bytes(path: Path, inside: Path | None, room: int) -> tuple[bytes, Text | None]:
+def first_text_bytes(path: Path, inside: Path | None, room: int) -> tuple[bytes, Text | None]:
     """At most `room` bytes of a text file, cut between lines, and why it is truncated."""
     try:
         descriptor = open_beneath(path, inside)

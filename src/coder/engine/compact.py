@@ -16,7 +16,7 @@ from coder.context.compaction import (
     SUMMARY_HEAD,
     cut_point,
     earlier_summary,
-    plain,
+    escaped_tags,
     protected,
     shortened_outputs,
     transcript,
@@ -130,7 +130,7 @@ class _Attempt:
         """Record the compaction, then apply it. None if it would gain nothing."""
         session, counter = self.session, self.session.conversation.counter
         messages = session.conversation.messages
-        text = SUMMARY_HEAD + plain(summary) + self.around
+        text = SUMMARY_HEAD + escaped_tags(summary) + self.around
         before = session.conversation.tokens()
         kept = len(messages) - self.at
         replaced = compacted(messages, text, kept)

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from coder.base.process.programs import Runs, find_program
-from coder.base.process.run import Outcome, run_process
+from coder.base.process.run import ProcessOutcome, run_process
 from coder.base.text import one_line
 from coder.engine.isolation import run_program
 from coder.engine.session import Session
@@ -42,7 +42,7 @@ async def _run(
     }
     answers: list[Answer] = []
 
-    async def start(hook: Hook, given: bytes) -> Outcome | Text:
+    async def start(hook: Hook, given: bytes) -> ProcessOutcome | Text:
         return await _start(session, hook, given)
 
     for hook in hooks:  # each is told of the arguments that the one before it has changed
@@ -78,13 +78,13 @@ def _tell(session: Session, hook: Hook, answer: Answer) -> None:
         agent.emit(Notice(answer.shown))
 
 
-async def _start(session: Session, hook: Hook, given: bytes) -> Outcome | Text:
+async def _start(session: Session, hook: Hook, given: bytes) -> ProcessOutcome | Text:
     agent = session.agent
     shell = find_program("bash", agent.place.environment.get("PATH"), agent.root) or "/bin/sh"
     root = str(agent.root)
     environment = {**agent.place.environment, "CODER_PROJECT_DIR": root, "CLAUDE_PROJECT_DIR": root}
 
-    async def run(argv: list[str]) -> Outcome:
+    async def run(argv: list[str]) -> ProcessOutcome:
         return await run_process(
             argv,
             runs=Runs.FOR_PERSON if hook.person else Runs.IN_SANDBOX,

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from coder.config.schema import Config, McpServer
-from coder.context.attachments import named
+from coder.context.attachments import mentioned_paths
 from coder.engine.agent import Agent
 from coder.engine.commands.extensions import offer_lines, server_data, server_lines
 from coder.engine.redactor import HIDDEN
@@ -292,7 +292,7 @@ async def resources(session: Session, text: str) -> list[str]:
     if servers is None:
         return []
     found: dict[tuple[str, str], None] = {}
-    for word in named(text):
+    for word in mentioned_paths(text):
         name, _, rest = word.partition(":")
         if name in servers.all and (uri := rest.rstrip(_TRAILING)):
             found[name, uri] = None

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from coder.base.text import shown
 from coder.config.schema import NetworkRules
-from coder.context.prompt import PLAN_COMMANDS, environment_text, first_bytes, mode_note
+from coder.context.prompt import PLAN_COMMANDS, environment_text, first_text_bytes, mode_note
 from coder.engine.agent import Agent
 from coder.engine.session import Session
 from coder.engine.verify.choice import project_check
@@ -165,7 +165,9 @@ def tell_nested_instructions(session: Session) -> None:
     for directory in sorted(new, key=lambda directory: len(directory.parts)):
         session.reminders.directories.add(directory)
         path = directory / "AGENTS.md"
-        data, fault = first_bytes(path, agent.root, _NESTED_ROOM) if len(told) < _NESTED_MOST else (b"", None)
+        data, fault = (
+            first_text_bytes(path, agent.root, _NESTED_ROOM) if len(told) < _NESTED_MOST else (b"", None)
+        )
         if fault is not None:
             agent.emit(Notice(fault, "warning"))
         if text := data.decode("utf-8", errors="replace").strip():

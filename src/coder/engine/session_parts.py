@@ -28,7 +28,7 @@ from coder.tools.job import Jobs, ending
 from coder.tools.tool import ToolResult
 
 if TYPE_CHECKING:
-    from coder.base.process.jobs import Job
+    from coder.base.process.jobs import BackgroundJob
     from coder.history.replay import Replay
     from coder.history.undo.journal import UndoJournal
     from coder.history.undo.shell_changes import ShellUndo
@@ -339,7 +339,7 @@ class SessionJobs(Jobs):
         self._log = log
         self._redactor = redactor
 
-    def show(self, job: Job) -> None:
+    def show(self, job: BackgroundJob) -> None:
         state: Literal["started", "ended", "stopped"]
         state = "started" if job.running else "stopped" if job.stopped_by else "ended"
         hide = self._redactor.redact
@@ -354,7 +354,7 @@ class SessionJobs(Jobs):
             )
         )
 
-    def _ended(self, job: Job) -> None:
+    def _ended(self, job: BackgroundJob) -> None:
         """Callback, possibly during a call: the model is told later (`notes`)."""
         hide = self._redactor.redact
         entry = entries.Job(

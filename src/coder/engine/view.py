@@ -11,7 +11,7 @@ from coder.config.schema import OperatingMode
 if TYPE_CHECKING:
     from coder.engine.agent import Agent
     from coder.history.rewound import EarlierMessage
-    from coder.history.search.query import Found
+    from coder.history.search.query import FoundSession
     from coder.history.store import SessionInfo
     from coder.protocol.events import PastTurn
     from coder.protocol.history import HistoryEvent
@@ -102,7 +102,7 @@ class EngineView:
             recent.take(event)
         return recent.turns
 
-    def search(self, words: str, most: int) -> list[Found]:
+    def search(self, words: str, most: int) -> list[FoundSession]:
         """Sessions recorded in this directory in which the words occur."""
         from coder.history.search.database import SearchIndexError
         from coder.history.search.query import search

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from coder.base.process.output import plain
-from coder.base.process.run import Outcome
+from coder.base.process.run import ProcessOutcome
 from coder.base.text import shortened
 from coder.config.load import Source
 from coder.config.schema import HooksSection
@@ -149,7 +149,7 @@ class Run(msgspec.Struct, frozen=True):
     said: str = ""
 
 
-StartHook = Callable[[Hook, bytes], Awaitable[Outcome | Text]]
+StartHook = Callable[[Hook, bytes], Awaitable[ProcessOutcome | Text]]
 """Run the program with this on stdin; a phrase says why it was not run."""
 
 

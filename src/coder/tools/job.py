@@ -12,7 +12,7 @@ from coder.tools.bash import MAX_TIMEOUT_MS
 from coder.tools.tool import Arguments, OnOutput, Tool, ToolContext, ToolResult, failed, spec, summed_up
 
 if TYPE_CHECKING:
-    from coder.base.process.jobs import Job
+    from coder.base.process.jobs import BackgroundJob
 
 MAX_RUNNING = 16
 
@@ -63,7 +63,7 @@ class JobTool(Tool):
         return _state(job)
 
 
-def _meant(jobs: Jobs, job_id: str) -> Job | None:
+def _meant(jobs: Jobs, job_id: str) -> BackgroundJob | None:
     """Without an id, the running one, else the only one."""
     if job_id:
         return jobs.get(job_id)
@@ -87,7 +87,7 @@ def _list(jobs: Jobs) -> ToolResult:
     )
 
 
-def _state(job: Job) -> ToolResult:
+def _state(job: BackgroundJob) -> ToolResult:
     from coder.tools.shell import FOR_MODEL
 
     output, file = job.read_new(FOR_MODEL)
@@ -111,21 +111,21 @@ def _state(job: Job) -> ToolResult:
     )
 
 
-def standing(job: Job) -> str:
+def standing(job: BackgroundJob) -> str:
     if job.running:
         return f"running for {job.seconds:.0f} s"
     how = f"stopped by the {job.stopped_by}" if job.stopped_by else f"ended with exit code {job.exit_code}"
     return f"{how} after {job.seconds:.1f} s"
 
 
-def ending(job: Job) -> str:
+def ending(job: BackgroundJob) -> str:
     """The message for the model when a job has ended."""
     text = f"Job {job.id} ({one_line(job.command, _LINE)}): {standing(job)}."
     last = job.recent(10)
     return f"{text} Its last lines:\n{last}" if last else f"{text} It printed nothing."
 
 
-def _fields(job: Job) -> dict[str, Any]:
+def _fields(job: BackgroundJob) -> dict[str, Any]:
     fields: dict[str, Any] = {"job_id": job.id, "running": job.running, "command": job.command}
     return fields if job.running else {**fields, "exit_code": job.exit_code}
 
@@ -137,19 +137,19 @@ class TooManyJobs(Exception):
 class Jobs:
     """The jobs of a session and its subagents. `on_end` is called at each job's end."""
 
-    def __init__(self, on_end: Callable[[Job], None]) -> None:
+    def __init__(self, on_end: Callable[[BackgroundJob], None]) -> None:
         self._on_end = on_end
-        self._jobs: dict[str, Job] = {}
+        self._jobs: dict[str, BackgroundJob] = {}
         self.next_number = 1
 
-    def __iter__(self) -> Iterator[Job]:
+    def __iter__(self) -> Iterator[BackgroundJob]:
         return iter(self._jobs.values())
 
-    def get(self, job_id: str) -> Job | None:
+    def get(self, job_id: str) -> BackgroundJob | None:
         return self._jobs.get(job_id)
 
     @property
-    def running(self) -> list[Job]:
+    def running(self) -> list[BackgroundJob]:
         return [job for job in self if job.running]
 
     def start(
@@ -162,30 +162,32 @@ class Jobs:
         outputs: Path,
         file_limit: int,
         script: Path | None = None,
-    ) -> Job:
+    ) -> BackgroundJob:
         """`let_go` or `withdraw` follows. Raises OSError and `TooManyJobs`."""
         if len(self.running) >= MAX_RUNNING:
             raise TooManyJobs(f"{MAX_RUNNING} jobs are running; stop one first (job, action stop)")
-        from coder.base.process.jobs import Job
+        from coder.base.process.jobs import BackgroundJob
 
-        job = Job(self.next_number, command, outputs / f"job-{self.next_number}.txt", file_limit, script)
+        job = BackgroundJob(
+            self.next_number, command, outputs / f"job-{self.next_number}.txt", file_limit, script
+        )
         job.start(argv, cwd, environment)
         self.next_number += 1
         self._jobs[job.id] = job
         return job
 
-    def let_go(self, job: Job) -> None:
+    def let_go(self, job: BackgroundJob) -> None:
         """The call that started it is over, and it keeps running."""
         job.on_end = self._on_end
 
-    def withdraw(self, job: Job) -> None:
+    def withdraw(self, job: BackgroundJob) -> None:
         """Discard it: it ended before it became a job."""
         job.discard()
         self._jobs.pop(job.id, None)
         if job.id == str(self.next_number - 1):
             self.next_number -= 1
 
-    def end_all(self) -> list[Job]:
+    def end_all(self) -> list[BackgroundJob]:
         """Stop all at the end of the session; returns those that were running."""
         running = self.running
         for job in running:

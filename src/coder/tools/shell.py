@@ -15,13 +15,13 @@ from msgspec.structs import replace
 from coder.base.files import make_private
 from coder.base.process.output import PRIVATE_KEY_MARKER, clean_file, cut_pair
 from coder.base.process.programs import HeldLine, Runs, find_program
-from coder.base.process.run import Outcome, ProcessCancelled, run_process
+from coder.base.process.run import ProcessCancelled, ProcessOutcome, run_process
 from coder.texts import Text
 from coder.tools.job import TooManyJobs
 from coder.tools.tool import OnOutput, ToolCancelled, ToolContext, ToolResult, failed, summed_up
 
 if TYPE_CHECKING:
-    from coder.base.process.jobs import Job
+    from coder.base.process.jobs import BackgroundJob
 
 
 # What the model sees of an output: about 3,000 tokens, as much as a careful reader takes in at once.
@@ -148,7 +148,7 @@ def shell_line(command: str, context: ToolContext) -> tuple[list[str], Path | No
     return [shell, str(script)], script
 
 
-def _result(outcome: Outcome, command: str, timeout_ms: int, context: ToolContext) -> ToolResult:
+def _result(outcome: ProcessOutcome, command: str, timeout_ms: int, context: ToolContext) -> ToolResult:
     out, err = outcome.out.plain(), outcome.err.plain()
     file = outcome.spilled
     if file is not None and out.fits(FOR_MODEL) and err.fits(FOR_MODEL) and out.size + err.size <= FOR_MODEL:
@@ -180,7 +180,7 @@ def _result(outcome: Outcome, command: str, timeout_ms: int, context: ToolContex
     )
 
 
-def _where(file: Path | None, outcome: Outcome, context: ToolContext) -> str:
+def _where(file: Path | None, outcome: ProcessOutcome, context: ToolContext) -> str:
     if file is None:
         return ""
     total = sum(s.size + s.dropped[0] for s in (outcome.out, outcome.err))
@@ -188,7 +188,7 @@ def _where(file: Path | None, outcome: Outcome, context: ToolContext) -> str:
     return f"; all of it: {file}" if total <= limit else f"; the first {limit} bytes: {file}"
 
 
-def _for_model(outcome: Outcome, output: str, command: str, timeout_ms: int) -> str:
+def _for_model(outcome: ProcessOutcome, output: str, command: str, timeout_ms: int) -> str:
     if outcome.cancelled:
         seconds = outcome.duration_ms / 1000
         return f"error: cancelled by the person after {seconds:.1f} s; output so far:\n{output}"
@@ -271,7 +271,7 @@ async def start_job(command: str, context: ToolContext) -> ToolResult:
     )
 
 
-def _ended_at_once(job: Job, output: str, meta: dict[str, Any]) -> ToolResult:
+def _ended_at_once(job: BackgroundJob, output: str, meta: dict[str, Any]) -> ToolResult:
     code = job.exit_code or 0
     meta |= {"exit_code": code, "stdout": output, "stderr": "", "truncated": False}
     meta["duration_ms"] = round(job.seconds * 1000)

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import msgspec
 
 from coder.base.process.own_process import STOP_OR_INTERRUPT, on_signals
-from coder.base.rpc import INVALID_REQUEST, Json, Line, LineSplitter, Method, Outbox, Peer, notification
+from coder.base.rpc import INVALID_REQUEST, Json, LineSplitter, Method, Outbox, Peer, QueuedLine, notification
 
 LONGEST_LINE = 32 << 20  # bytes of one message; more is thrown away unread
 AUTH_REQUIRED = -32000  # the protocol's own codes of errors
@@ -99,7 +99,7 @@ def encoded(method: str, params: Any) -> bytes:
     return encode_message(notification(method, params))
 
 
-class _Chunk(Line):
+class _Chunk(QueuedLine):
     """Streamed text that may grow until it is written."""
 
     def __init__(self, text: str, made: Callable[[str], bytes]) -> None:
@@ -119,7 +119,7 @@ class _Chunk(Line):
         return self._encode(text)
 
 
-class _Latest(Line):
+class _Latest(QueuedLine):
     """A message that a newer one may replace while it waits."""
 
     def __init__(self, data: bytes, forget: Callable[[], object]) -> None:
@@ -141,7 +141,7 @@ class EditorOutbox(Outbox):
 
     def put(self, data: bytes, session: str = "") -> None:
         self._chunks.pop(session, None)
-        self.enqueue(Line(data))
+        self.enqueue(QueuedLine(data))
 
     def put_text(self, session: str, key: object, text: str, made: Callable[[str], bytes]) -> None:
         """Streamed text: joined to waiting text with the same `key`, if nothing came in between."""

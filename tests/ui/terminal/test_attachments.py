@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coder.base.safe_open import open_file
-from coder.context.attachments import MAX_FILE_BYTES, MAX_FILES, MAX_TOTAL_BYTES, expand, named
+from coder.context.attachments import MAX_FILE_BYTES, MAX_FILES, MAX_TOTAL_BYTES, expand, mentioned_paths
 from coder.policy.workspace import DirectoryWorkspace
 from coder.ui.terminal.input.menu import FileIndex
 
@@ -208,4 +208,4 @@ def test_any_text_is_expanded_without_fault_and_kept(text: str) -> None:
 def test_escaping_a_path_is_undone(name: str) -> None:
     from coder.ui.terminal.input.editing import escaped_path
 
-    assert named(f"x @{escaped_path(name)} y") == [name]
+    assert mentioned_paths(f"x @{escaped_path(name)} y") == [name]

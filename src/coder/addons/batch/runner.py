@@ -52,7 +52,7 @@ from coder.addons.batch.workspace_of_task import HOME, OWN, Workspace, counts
 from coder.base.files import write_atomically
 from coder.base.process.git import git_line
 from coder.base.process.programs import Runs, distrust
-from coder.base.process.run import Outcome as Ran
+from coder.base.process.run import ProcessOutcome as Ran
 from coder.base.process.run import run_process
 from coder.protocol.entries import Assistant, Observation, Usage
 from coder.protocol.events import AnyEvent, ApprovalRequested, Failed, InputDone, Recorded, TurnEnded

@@ -21,7 +21,7 @@ import msgspec
 from coder import HOME_DIRECTORIES, places
 from coder.addons.batch.mirror import NO_COMMIT, CheckoutError, Killed
 from coder.addons.batch.task_file import BatchError
-from coder.base.process.run import Outcome as Ran
+from coder.base.process.run import ProcessOutcome as Ran
 
 _CONFIG = """\
 [core]

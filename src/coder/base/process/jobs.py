@@ -15,7 +15,7 @@ from pathlib import Path
 from coder.base.process.child import STDERR, STDOUT, Child, shell_status
 from coder.base.process.output import PRIVATE_KEY_MARKER, plain
 from coder.base.process.programs import Runs
-from coder.base.process.run import Capture, LiveOutput, Spill, decode
+from coder.base.process.run import Capture, LiveOutput, Spill, decode_output
 
 _KEEP_BYTES = 65_536  # of unread output
 _RECENT_BYTES = 2_000  # of the newest output, for the job list and the note at its end
@@ -23,7 +23,7 @@ _LONGEST_LINE = 16_384  # bytes of an unfinished line that are buffered
 _PIPE_GRACE = 0.1  # seconds after exit, to drain the pipes
 
 
-class Job:
+class BackgroundJob:
     """One background program. `owner`: the session, or subagent, whose model is notified of its end."""
 
     def __init__(self, number: int, command: str, file: Path, file_limit: int, script: Path | None) -> None:
@@ -45,7 +45,7 @@ class Job:
         self._live: LiveOutput | None = None
         self._child: Child | None = None
         self._following: asyncio.Task[None] | None = None
-        self.on_end: Callable[[Job], None] | None = None
+        self.on_end: Callable[[BackgroundJob], None] | None = None
 
     def start(self, argv: list[str], cwd: Path, environment: Mapping[str, str]) -> None:
         """Raises OSError."""
@@ -87,7 +87,9 @@ class Job:
 
     def recent(self, lines: int) -> str:
         """The newest lines."""
-        text = decode(bytes(self._recent)) + "".join(plain(decode(bytes(p))) for p in self._partial.values())
+        text = decode_output(bytes(self._recent)) + "".join(
+            plain(decode_output(bytes(p))) for p in self._partial.values()
+        )
         return "\n".join([line for line in text.split("\n") if line.strip()][-lines:])
 
     def read_new(self, limit: int) -> tuple[str, Path | None]:
@@ -135,7 +137,7 @@ class Job:
 
     def _keep(self, stream: int, size: int) -> None:
         partial = self._partial[stream]
-        data = plain(decode(bytes(partial[:size]))).encode("utf-8", "replace")
+        data = plain(decode_output(bytes(partial[:size]))).encode("utf-8", "replace")
         del partial[:size]
         self._has_key = self._has_key or PRIVATE_KEY_MARKER.encode() in data
         self._unread.add(data)

@@ -23,7 +23,7 @@ from pathlib import Path
 from coder.base.process.child import STDERR, STDOUT, Child, shell_status
 from coder.base.process.output import Printed
 from coder.base.process.programs import Runs
-from coder.base.process.run import Capture, Outcome, ProcessCancelled
+from coder.base.process.run import Capture, ProcessCancelled, ProcessOutcome
 
 # The child leads a session without a terminal: the first one that it opens becomes its controlling one.
 # Readable and writable, as `more` reads keys from stderr.
@@ -238,7 +238,7 @@ async def run_on_terminal(
     screen: int,
     keep_bytes: int,
     typed_ahead: Callable[[bytes], object],
-) -> Outcome:
+) -> ProcessOutcome:
     """Run `argv` to its end. `typed_ahead` gets unread keys, unless Esc or a cancel stopped it
     (`ProcessCancelled`). Raises OSError."""
     began = time.monotonic()
@@ -281,9 +281,9 @@ async def _ended(child: Child, relay: _Relay) -> bool:
     return not child.exited.is_set()
 
 
-def _outcome(relay: _Relay, code: int, began: float, *, cancelled: bool) -> Outcome:
+def _outcome(relay: _Relay, code: int, began: float, *, cancelled: bool) -> ProcessOutcome:
     out, err = map(_without_screens, (relay.captures[STDOUT].output(), relay.captures[STDERR].output()))
-    return Outcome(
+    return ProcessOutcome(
         exit_code=code,
         stdout=out.head,
         stderr=err.head,

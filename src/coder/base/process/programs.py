@@ -254,10 +254,7 @@ class Prepared(HeldLine):
         try:
             yield (
                 [str(descriptor) if word == DESCRIPTOR else word for word in self],
-                (
-                    descriptor,
-                    *self.descriptors,
-                ),
+                (descriptor, *self.descriptors),
             )
         finally:
             os.close(descriptor)

@@ -25,7 +25,7 @@ _PIPE_GRACE = 0.1  # seconds after exit, for output of its background children
 _OUTPUT_EVERY = 0.05  # seconds between live output callbacks (throttle)
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class ProcessOutcome(msgspec.Struct, frozen=True):
     """How a program ended. `spilled`: the file with more of the output than was kept."""
 
     exit_code: int
@@ -43,7 +43,7 @@ class Outcome(msgspec.Struct, frozen=True):
 class ProcessCancelled(asyncio.CancelledError):
     """A cancel while the program ran, with its output so far."""
 
-    def __init__(self, outcome: Outcome) -> None:
+    def __init__(self, outcome: ProcessOutcome) -> None:
         super().__init__()
         self.outcome = outcome
 
@@ -79,10 +79,10 @@ class Capture:
         tail = bytes(self.tail[-(self.keep // 2) :]) if self.truncated else bytes(self.tail)
         head = bytes(self.head)
         if self.total <= len(head) + len(tail):
-            return Printed(decode(head + tail))
+            return Printed(decode_output(head + tail))
         head, tail = whole_lines(head, tail)
         lines = self.lines - head.count(b"\n") - tail.count(b"\n")
-        return Printed(decode(head), decode(tail), (self.total - len(head) - len(tail), lines))
+        return Printed(decode_output(head), decode_output(tail), (self.total - len(head) - len(tail), lines))
 
 
 def _text(output: Printed) -> str:
@@ -91,7 +91,7 @@ def _text(output: Printed) -> str:
     return f"{output.head.removesuffix(chr(10))}\n[… {output.dropped[0]} bytes left out …]\n{output.tail}"
 
 
-def decode(data: bytes) -> str:
+def decode_output(data: bytes) -> str:
     return data.decode("utf-8", errors="replace").replace("\r\n", "\n")
 
 
@@ -165,7 +165,7 @@ class LiveOutput:
             self.timer.cancel()
             self.timer = None
         if self.pending:
-            text = decode(bytes(self.pending))
+            text = decode_output(bytes(self.pending))
             self.pending.clear()
             self.on_output(text)
 
@@ -207,7 +207,7 @@ async def run_process(
     on_output: Callable[[str], None],
     spill_from: int = 0,
     stdin: bytes = b"",
-) -> Outcome:
+) -> ProcessOutcome:
     """Run `argv`. `spill_from`: bytes from which the spill file is kept (default: if output was dropped).
     Raises OSError, `ProcessCancelled`."""
     live = LiveOutput(on_output, asyncio.get_running_loop())
@@ -225,7 +225,7 @@ async def run_process(
         wanted = output.truncated or bool(spill_from and output.total > spill_from)
         spilled = output.spill.close(wanted)
     out, err = output.stdout.output(), output.stderr.output()
-    outcome = Outcome(
+    outcome = ProcessOutcome(
         exit_code=shell_status(returncode) if ended or cancelled else TIMED_OUT,
         stdout=_text(out),
         stderr=_text(err),

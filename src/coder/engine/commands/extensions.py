@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from coder import extend
-from coder.base.process.jobs import Job
+from coder.base.process.jobs import BackgroundJob
 from coder.base.text import one_line, shortened
 from coder.context.memory import Memory, note_of
 from coder.engine.agent import Agent
@@ -256,7 +256,7 @@ async def ps_command(agent: Agent, args: str) -> Reply:
     return Reply(JoinedText(map(_job_line, shown)), data={"jobs": [job.id for job in shown]})
 
 
-def _job_line(job: Job) -> AnyText:
+def _job_line(job: BackgroundJob) -> AnyText:
     seconds = _time(job.seconds)
     if job.running:
         state = Text("job.runs", time=seconds)

@@ -16,7 +16,7 @@ import msgspec
 from coder import tools
 from coder.base.process.git import driver_names, git_line
 from coder.base.process.programs import Runs
-from coder.base.process.run import Outcome, run_process
+from coder.base.process.run import ProcessOutcome, run_process
 from coder.base.safe_open import read_whole
 from coder.engine.agent import Agent
 from coder.engine.approval import ask_about_diff
@@ -268,7 +268,7 @@ def _by_journal(agent: Agent, wanted: list[str]) -> AnyText:
     return JoinedText(lines or [Text("diff.none")])
 
 
-async def _git(agent: Agent, *args: str) -> Outcome | None:
+async def _git(agent: Agent, *args: str) -> ProcessOutcome | None:
     """None if there is no git."""
     context = agent.session.context
     settings = ("-c", "core.quotePath=false", "-c", "diff.ignoreSubmodules=dirty")

@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from coder.base.process.child import STDOUT, Child, shell_status
 from coder.base.process.programs import Runs
-from coder.base.rpc import Line, LineSplitter, Outbox, notification
+from coder.base.rpc import LineSplitter, Outbox, QueuedLine, notification
 from coder.extend.mcp import jsonrpc
 from coder.extend.mcp.jsonrpc import Listener, Progress, Waiting
 from coder.extend.mcp.shapes import Json, McpError, StdioEndpoint, error_line
@@ -84,7 +84,7 @@ class StdioTransport:
 
         with self._waiting.asking(method, params, on_progress, cancelled) as (message, answer):
             written = asyncio.Event()
-            line = Line(jsonrpc.encode_message(message), written.set)
+            line = QueuedLine(jsonrpc.encode_message(message), written.set)
             self._outbox.enqueue(line)
             await written.wait()
             return jsonrpc.result_of(self._name, await answer)

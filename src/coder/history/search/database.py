@@ -193,7 +193,7 @@ def _term(piece: str, *, exact: bool) -> str:
     return f'"{piece}"' if exact or len(piece) < _SHORTEST_PREFIX else f'"{piece}"*'
 
 
-def marks_of(query: str) -> list[str]:
+def query_marks(query: str) -> list[str]:
     """What to look for in a line, in lower case; the longest first."""
     found = {
         piece.lower()

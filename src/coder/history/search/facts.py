@@ -34,7 +34,7 @@ class ToolFacts(msgspec.Struct, omit_defaults=True):
     run_ms: int = 0
 
 
-class Facts(msgspec.Struct, omit_defaults=True):
+class SessionFacts(msgspec.Struct, omit_defaults=True):
     """`day` is local, of the first event. `person_ms`: waiting for the answer to an approval."""
 
     day: str = ""
@@ -53,14 +53,14 @@ class FactCounter:
     begins with the event before its answer, a call with its `action` or the approval that let it run."""
 
     def __init__(self) -> None:
-        self.facts = Facts()
+        self.facts = SessionFacts()
         self._model = ""
         self._before = 0.0
         self._begun: dict[str, float] = {}
 
     def restart(self) -> None:
         """Begin the next part, of the same session."""
-        self.facts = Facts()
+        self.facts = SessionFacts()
 
     def take(self, event: HistoryEvent) -> None:
         now = seconds_of(event.ts)

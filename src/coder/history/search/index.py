@@ -30,15 +30,15 @@ from coder.protocol import entries
 from coder.protocol.entries import Command, State, TurnEnd, TurnStart
 from coder.protocol.history import HistoryEvent, decode_event, title_of
 
-Kind = Literal["person", "answer", "thinking", "call", "output"]
-Part = tuple[Kind, str]
-_LETTERS: dict[Kind, str] = {"person": "p", "answer": "a", "thinking": "t", "call": "c", "output": "o"}
-_KINDS: dict[str, Kind] = {letter: kind for kind, letter in _LETTERS.items()}
+PartKind = Literal["person", "answer", "thinking", "call", "output"]
+TurnPart = tuple[PartKind, str]
+_LETTERS: dict[PartKind, str] = {"person": "p", "answer": "a", "thinking": "t", "call": "c", "output": "o"}
+_KINDS: dict[str, PartKind] = {letter: kind for kind, letter in _LETTERS.items()}
 _BETWEEN = "\x1e"
 _LONGEST = 200_000  # characters of one part; tools' outputs are cut below this when they are recorded
 
 
-def parts_of(event: HistoryEvent) -> Iterator[Part]:
+def parts_of(event: HistoryEvent) -> Iterator[TurnPart]:
     """System message and instructions are left out: they are the same in every session."""
     event = event.inner
     match event.entry:
@@ -77,14 +77,14 @@ def _strings(value: Any) -> Iterator[str]:
             yield from _strings(one)
 
 
-def packed(parts: list[Part]) -> str:
+def packed_parts(parts: list[TurnPart]) -> str:
     """As one text; the separator occurs in no part."""
     return _BETWEEN.join(
         _LETTERS[kind] + text[:_LONGEST].replace(_BETWEEN, " ") for kind, text in parts if text.strip()
     )
 
 
-def unpacked(text: str) -> list[Part]:
+def unpacked_parts(text: str) -> list[TurnPart]:
     return [(_KINDS[part[0]], part[1:]) for part in text.split(_BETWEEN) if part]
 
 
@@ -93,7 +93,7 @@ _AT_THE_END = 8 << 20  # bytes of a record that a session's end waits for; a sea
 _MERGED_PAGES = 100  # a step of a merge
 _ERASING_SECONDS = 0.1  # of CPU time that a search spends on it
 _SAID = ("person", "answer")
-Progress = Callable[[int], None]  # how many records are left
+IndexProgress = Callable[[int], None]  # how many records are left
 
 
 class _Known(NamedTuple):
@@ -127,7 +127,7 @@ def session_ended(home: Path, project: Project, name: str) -> None:
 
 
 def bring_up_to_date(
-    index: sqlite3.Connection, directory: str, progress: Progress = lambda left: None
+    index: sqlite3.Connection, directory: str, progress: IndexProgress = lambda left: None
 ) -> None:
     """All records in `directory`. One that cannot be read is left out."""
     query = "SELECT name, size, mtime FROM session WHERE directory = ?"
@@ -237,7 +237,7 @@ class _PartWriter:
         self.turns = known.turns
         self.title = ""
         self.renamed = False
-        self._parts: list[Part] = []
+        self._parts: list[TurnPart] = []
         self._size = 0
         self._seen = False
         self._counter = FactCounter()
@@ -261,7 +261,7 @@ class _PartWriter:
 
     def flush(self) -> None:
         if self._seen:
-            body, facts = packed(self._parts), msgspec.json.encode(self._counter.facts)
+            body, facts = packed_parts(self._parts), msgspec.json.encode(self._counter.facts)
             row = (self._next, self.turns, facts, zlib.compress(_encoded(body), 1))
             self._index.execute("INSERT INTO part VALUES (?, ?, ?, ?)", row)
             for table, text in _texts(body):
@@ -276,13 +276,13 @@ def _encoded(text: str) -> bytes:
     return text.encode("utf-8", errors="replace")
 
 
-def body_of(row: bytes) -> str:
+def unpacked_body(row: bytes) -> str:
     return zlib.decompress(row).decode("utf-8")
 
 
 def _texts(body: str) -> Iterator[tuple[str, str]]:
     """The text for each of the tables that has any."""
-    parts = unpacked(_encoded(body).decode("utf-8"))
+    parts = unpacked_parts(_encoded(body).decode("utf-8"))
     for table in WORDS:
         if text := "\n".join(text for kind, text in parts if (kind in _SAID) == (table == "said")):
             yield table, tokenizable(text)
@@ -296,7 +296,7 @@ def _forget(index: sqlite3.Connection, known: _Known) -> None:
     """Remove a record, its words too."""
     rows = index.execute("SELECT id, body FROM part WHERE id BETWEEN ? AND ?", _rows_of(known.id)).fetchall()
     for rowid, body in rows:
-        for table, text in _texts(body_of(body)):
+        for table, text in _texts(unpacked_body(body)):
             line = f"INSERT INTO {table} ({table}, rowid, text) VALUES ('delete', ?, ?)"  # noqa: S608 - one of `WORDS`
             index.execute(line, (rowid, text))
     index.execute("DELETE FROM part WHERE id BETWEEN ? AND ?", _rows_of(known.id))

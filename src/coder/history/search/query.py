@@ -15,28 +15,34 @@ from coder.history.search.database import (
     PART_BITS,
     SearchIndexError,
     line_around,
-    marks_of,
+    query_marks,
     terms_of,
     transaction,
     with_index,
 )
-from coder.history.search.facts import Facts, ModelFacts, ToolFacts
-from coder.history.search.index import Kind, Progress, body_of, bring_up_to_date, unpacked
+from coder.history.search.facts import ModelFacts, SessionFacts, ToolFacts
+from coder.history.search.index import (
+    IndexProgress,
+    PartKind,
+    bring_up_to_date,
+    unpacked_body,
+    unpacked_parts,
+)
 
 _HITS = 3  # lines shown of a session
 _PARTS_READ = 4  # of a session, for its lines
-_ORDER: dict[Kind, int] = {"person": 0, "answer": 1, "call": 2, "thinking": 3, "output": 4}
+_ORDER: dict[PartKind, int] = {"person": 0, "answer": 1, "call": 2, "thinking": 3, "output": 4}
 
 
 class Hit(msgspec.Struct, frozen=True):
     """A line with some of the words; `kind`: who said it."""
 
     turn: int
-    kind: Kind
+    kind: PartKind
     line: str
 
 
-class Found(msgspec.Struct, frozen=True):
+class FoundSession(msgspec.Struct, frozen=True):
     """A session in which all words occur. `directory` holds its record."""
 
     session_id: str
@@ -52,26 +58,26 @@ def search(
     directories: Sequence[str],
     query: str,
     limit: int = 20,
-    progress: Progress = lambda left: None,
-) -> list[Found]:
+    progress: IndexProgress = lambda left: None,
+) -> list[FoundSession]:
     """Sessions that have every word of `query`: in person's and answers' words first, then within one
     turn, then anywhere; each newest first. Raises `SearchIndexError`."""
     terms = terms_of(query)
     if not terms:
         raise SearchIndexError("lookback.no_words")
 
-    def use(index: sqlite3.Connection) -> list[Found]:
+    def use(index: sqlite3.Connection) -> list[FoundSession]:
         for directory in directories:
             bring_up_to_date(index, directory, progress)
         with transaction(index, writes=False):
-            return _search(index, directories, terms, marks_of(query), limit)
+            return _search(index, directories, terms, query_marks(query), limit)
 
     return with_index(home, use)
 
 
 def _search(
     index: sqlite3.Connection, directories: Sequence[str], terms: list[str], marks: list[str], limit: int
-) -> list[Found]:
+) -> list[FoundSession]:
     said = _by_session(_rows(index, "said", " AND ".join(terms)))
     found = _newest(index, directories, said, limit)
     if len(found) < limit:
@@ -109,11 +115,11 @@ def _newest(
     return [_Match(one, parts[one]) for _, one in nsmallest(limit, wanted)]
 
 
-def _found(index: sqlite3.Connection, match: _Match, marks: list[str]) -> Found:
+def _found(index: sqlite3.Connection, match: _Match, marks: list[str]) -> FoundSession:
     query = "SELECT name, directory, title, turns, mtime FROM session WHERE id = ?"
     name, directory, title, turns, mtime = index.execute(query, (match.id,)).fetchone()
     hits = _hits(index, match.parts, marks)
-    return Found(name, os.fsdecode(directory), title, turns, mtime / 1e9, hits)
+    return FoundSession(name, os.fsdecode(directory), title, turns, mtime / 1e9, hits)
 
 
 def _rows(index: sqlite3.Connection, table: str, expression: str) -> list[int]:
@@ -132,7 +138,7 @@ def _hits(index: sqlite3.Connection, parts: list[int], marks: list[str]) -> list
     ranked = []
     for part in parts[:_PARTS_READ]:
         turn, body = index.execute("SELECT turn, body FROM part WHERE id = ?", (part,)).fetchone()
-        for kind, text in unpacked(body_of(body)):
+        for kind, text in unpacked_parts(unpacked_body(body)):
             count, line = line_around(text, marks)
             if count:
                 ranked.append((-count, _ORDER[kind], turn, Hit(turn, kind, line)))
@@ -144,7 +150,7 @@ class Figures(msgspec.Struct):
     """Facts added up, of the sessions that are listed: those with more than commands such as `/status`."""
 
     sessions: int = 0
-    facts: Facts = msgspec.field(default_factory=Facts)
+    facts: SessionFacts = msgspec.field(default_factory=SessionFacts)
 
     @property
     def models(self) -> ModelFacts:
@@ -168,7 +174,7 @@ class Stats(msgspec.Struct):
 
 
 def collect(
-    home: Path, directories: Sequence[str], since: str = "", progress: Progress = lambda left: None
+    home: Path, directories: Sequence[str], since: str = "", progress: IndexProgress = lambda left: None
 ) -> Stats:
     """Figures of all sessions in `directories` since that day. Raises `SearchIndexError`."""
 
@@ -189,7 +195,7 @@ def _add_directory(index: sqlite3.Connection, directory: str, since: str, stats:
         "ON part.id BETWEEN session.id << :bits AND (session.id + 1 << :bits) - 1 "
         "WHERE session.directory = :directory AND (turns > 0 OR title != '') ORDER BY part.id"
     )
-    decoder = msgspec.json.Decoder(Facts)
+    decoder = msgspec.json.Decoder(SessionFacts)
     counted: set[tuple[str, int]] = set()
     for session, row in index.execute(query, {"bits": PART_BITS, "directory": os.fsencode(directory)}):
         facts = decoder.decode(row)
@@ -204,7 +210,7 @@ def _add_directory(index: sqlite3.Connection, directory: str, since: str, stats:
             _add(figures.facts, facts)
 
 
-def _add(total: Facts, more: Facts) -> None:
+def _add(total: SessionFacts, more: SessionFacts) -> None:
     total.turns += more.turns
     total.steps += more.steps
     total.files += more.files

@@ -21,13 +21,13 @@ _VERSION = 1
 _LENGTH = struct.Struct("=I")
 _MAX_DELTA = 20_000  # entries after which the index is rewritten
 
-Kind = Literal["file", "link", "folder", "other"]
+EntryKind = Literal["file", "link", "folder", "other"]
 
 
 class IndexEntry(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """One path. `digest`: of a file's content or a symlink's target; empty if that is not kept."""
 
-    kind: Kind
+    kind: EntryKind
     mode: int
     size: int
     mtime: int
@@ -39,7 +39,7 @@ class IndexEntry(msgspec.Struct, array_like=True, frozen=True, gc=False):
 Entries = dict[bytes, IndexEntry]
 
 
-class Saved(msgspec.Struct, array_like=True):
+class SavedIndex(msgspec.Struct, array_like=True):
     """The serialized index. `packs`: pack files that hold its contents, with their sizes."""
 
     version: int
@@ -55,7 +55,7 @@ class IndexFile:
         self.path = path
         self._inode = 0  # of the version that matches our state
 
-    def read(self, packs: list[tuple[str, int]]) -> Saved | None:
+    def read(self, packs: list[tuple[str, int]]) -> SavedIndex | None:
         """None if it is missing or its contents are gone: everything is read again."""
         with contextlib.suppress(OSError):
             with self.path.open("rb") as file:
@@ -68,7 +68,7 @@ class IndexFile:
         """Never raises: a missing index is rebuilt."""
         with contextlib.suppress(OSError):
             make_private(self.path.parent)
-            data = msgspec.msgpack.encode(Saved(_VERSION, packs, entries, ignored))
+            data = msgspec.msgpack.encode(SavedIndex(_VERSION, packs, entries, ignored))
             write_atomically(self.path, data)
             self._inode = self.path.stat().st_ino
 
@@ -119,7 +119,7 @@ class Base:
             os.close(fd)
         self._count += len(changed)
 
-    def read(self, packs: list[tuple[str, int]]) -> Saved | None:
+    def read(self, packs: list[tuple[str, int]]) -> SavedIndex | None:
         saved = IndexFile(self._index).read(packs)
         if saved is None:
             return None
@@ -138,9 +138,9 @@ class Base:
         return saved
 
 
-def _decode(data: bytes, packs: list[tuple[str, int]]) -> Saved | None:
+def _decode(data: bytes, packs: list[tuple[str, int]]) -> SavedIndex | None:
     try:
-        saved = msgspec.msgpack.decode(data, type=Saved)
+        saved = msgspec.msgpack.decode(data, type=SavedIndex)
     except msgspec.DecodeError:
         return None
     sizes = dict(packs)
@@ -160,7 +160,7 @@ _MASK = (
 MOST_DIRECTORIES = 20_000  # the per-user limit of watches is shared with editors
 
 
-class Watch:
+class InotifyWatch:
     """Watched directories. `lost`: events may be missing."""
 
     def __init__(self) -> None:

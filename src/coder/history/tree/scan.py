@@ -15,9 +15,9 @@ from pathlib import Path
 
 import msgspec
 
-from coder.base.ignore import Rules
+from coder.base.ignore import IgnoreRules
 from coder.base.safe_open import open_file
-from coder.history.tree.index import Base, Entries, IndexEntry, IndexFile, Kind, Saved, Watch
+from coder.history.tree.index import Base, Entries, EntryKind, IndexEntry, IndexFile, InotifyWatch, SavedIndex
 from coder.history.tree.scan_cache import BlobStore
 from coder.history.undo.journal import forget_unused
 
@@ -50,7 +50,7 @@ class _Ignored:
         self.formerly: set[bytes] = set()  # before the rules changed, during one sync
         self.stale = False  # a `.gitignore` has changed
         self.reread = False  # during one sync
-        self._rules: dict[bytes, Rules] = {}
+        self._rules: dict[bytes, IgnoreRules] = {}
 
     def hide(self, path: bytes, is_directory: bool) -> bool:
         if not self._rules_in(os.path.dirname(path)).hide(os.fsdecode(path), is_directory=is_directory):
@@ -67,12 +67,12 @@ class _Ignored:
         self.formerly |= self.paths  # files that appear only because a rule is gone are not new
         self.paths.clear()
 
-    def _rules_in(self, directory: bytes) -> Rules:
+    def _rules_in(self, directory: bytes) -> IgnoreRules:
         rules = self._rules.get(directory)
         if rules is None:
             text = os.fsdecode(directory)
             if directory == self._root:
-                rules = Rules.at(Path(text), Path(text))
+                rules = IgnoreRules.at(Path(text), Path(text))
             else:
                 rules = self._rules_in(os.path.dirname(directory)).inside(text)
             self._rules[directory] = rules
@@ -97,7 +97,7 @@ class _HardLinks:
             self._new.clear()
 
 
-class Tree:
+class WorkspaceTree:
     """The entries below `root`, as of the last `sync`. `directory` holds contents and index."""
 
     def __init__(
@@ -119,7 +119,7 @@ class Tree:
         self._dropped: list[bytes] = []  # directories deleted, during one sync
         self._symlink_free: dict[bytes, bool] = {}  # directories without a symlink above, during one sync
         self._settled = False  # a complete scan exists
-        self._watch: Watch | None = None
+        self._watch: InotifyWatch | None = None
         self._unsaved = False
         self._touched: set[bytes] = set()  # entries changed since `save_base`
 
@@ -175,7 +175,7 @@ class Tree:
     def _walk_all(self, changed: Changed) -> None:
         if self._watch is not None:
             self._watch.close()
-        self._watch = Watch()
+        self._watch = InotifyWatch()
         self._ignored.forget_rules()
         while True:
             self._ignored.stale = False
@@ -344,7 +344,7 @@ class Tree:
         self._record(path, old, new, changed)
 
     def _read(self, path: bytes, info: os.stat_result, mode: int) -> IndexEntry:
-        kind: Kind = "other"
+        kind: EntryKind = "other"
         content: bytes | None = None
         if stat.S_ISREG(info.st_mode):
             kind = "file"
@@ -398,7 +398,7 @@ class Tree:
         """Load another session's last state for the next `sync`; False if it is lost."""
         return self._restore(base.read(self.store.packs()))
 
-    def _restore(self, saved: Saved | None) -> bool:
+    def _restore(self, saved: SavedIndex | None) -> bool:
         if saved is not None:
             self.entries = saved.entries
             self._ignored.paths = set(saved.ignored)

@@ -49,7 +49,7 @@ class PathState(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.kind == other.kind and self.blob == other.blob
 
 
-class Step(msgspec.Struct, frozen=True):
+class PathStep(msgspec.Struct, frozen=True):
     """Change one path from its state `now` to `goal`. `content` is unused for directories."""
 
     path: str
@@ -63,7 +63,7 @@ class Step(msgspec.Struct, frozen=True):
         return self.now.same(self.goal) and (self.goal.absent or self.now.mode == self.goal.mode)
 
 
-def path_of(text: str) -> Path:
+def decoded_path(text: str) -> Path:
     return Path(os.fsdecode(text.encode("utf-8", errors="surrogateescape")))
 
 
@@ -71,11 +71,11 @@ def text_of(path: Path) -> str:
     return os.fsencode(path).decode("utf-8", errors="surrogateescape")
 
 
-def digest(content: bytes) -> str:
+def content_digest(content: bytes) -> str:
     return blake2b(content, digest_size=20).hexdigest()
 
 
-def state_of(path: Path) -> tuple[PathState, bytes]:
+def path_state(path: Path) -> tuple[PathState, bytes]:
     """A path's state and bytes; absent behind a symlinked parent. Raises OSError (unreadable, too large)."""
     try:
         with parent_of(path) as directory:
@@ -106,47 +106,47 @@ def _read_state(name: str, directory: int) -> tuple[PathState, bytes]:
         return PathState(None, mode, "folder"), b""
     if stat.S_ISLNK(info.st_mode):
         target = os.fsencode(os.readlink(name, dir_fd=directory))
-        return PathState(digest(target), 0, "link"), target
+        return PathState(content_digest(target), 0, "link"), target
     if not stat.S_ISREG(info.st_mode):
         return PathState(None, mode, "other"), b""
     if info.st_size > _LARGEST:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), name)
     content = read_at(name, directory) or b""
-    return PathState(digest(content), mode), content
+    return PathState(content_digest(content), mode), content
 
 
-def apply_steps(steps: Iterable[Step]) -> list[Step]:
+def apply_steps(steps: Iterable[PathStep]) -> list[PathStep]:
     """Apply the steps: removals first, parents before children. Returns the steps that changed something."""
     pending = [step for step in steps if not step.is_noop]
     directories = [s for s in pending if s.now.kind == s.goal.kind == "folder"]
     for step in sorted(directories, key=lambda s: s.path):
-        _chmod_nofollow(path_of(step.path), step.goal.mode | stat.S_IRWXU)
+        _chmod_nofollow(decoded_path(step.path), step.goal.mode | stat.S_IRWXU)
     for step in sorted(pending, key=lambda s: s.path, reverse=True):  # the innermost first
         if step.goal.absent or (step.now.kind != step.goal.kind and not step.now.absent):
             _remove(step)
     # Checked before anything is created: a symlink in the place of a directory would show its target.
-    done = [step for step in pending if step.goal.absent and not os.path.lexists(path_of(step.path))]
+    done = [step for step in pending if step.goal.absent and not os.path.lexists(decoded_path(step.path))]
     for step in sorted(pending, key=lambda s: s.path):
         if not step.goal.absent:
-            _create(path_of(step.path), step)
+            _create(decoded_path(step.path), step)
             done.append(step)
     for step in sorted(pending, key=lambda s: s.path, reverse=True):
         if step.goal.kind == "folder":  # last: nothing can be created in a read-only directory
             with contextlib.suppress(OSError):
-                _chmod_nofollow(path_of(step.path), step.goal.mode)
+                _chmod_nofollow(decoded_path(step.path), step.goal.mode)
     return done
 
 
-def _check_unchanged(step: Step) -> None:
+def _check_unchanged(step: PathStep) -> None:
     """Optimistic concurrency check: refuse to replace what was written after planning."""
-    path = path_of(step.path)
-    now = state_of(path)[0]
+    path = decoded_path(step.path)
+    now = path_state(path)[0]
     if not now.same(step.now) and not now.same(step.goal):
         raise OSError(errno.EBUSY, "it is being changed at this very moment", step.path)
 
 
-def _remove(step: Step) -> None:
-    path = path_of(step.path)
+def _remove(step: PathStep) -> None:
+    path = decoded_path(step.path)
     if step.now.kind == "folder":
         try:
             delete_directory(path)
@@ -159,7 +159,7 @@ def _remove(step: Step) -> None:
         delete_file(path)
 
 
-def _create(path: Path, step: Step) -> None:
+def _create(path: Path, step: PathStep) -> None:
     with parent_of(path, make=True) as directory:
         if step.goal.kind == "folder":
             with contextlib.suppress(FileExistsError):

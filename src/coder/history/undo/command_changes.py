@@ -15,11 +15,11 @@ import msgspec
 
 from coder.base.safe_open import stream_of
 from coder.history.tree.index import IndexEntry
-from coder.history.tree.scan import Changed, Tree
-from coder.history.undo.apply_steps import PathState, state_of, text_of
+from coder.history.tree.scan import Changed, WorkspaceTree
+from coder.history.undo.apply_steps import PathState, path_state, text_of
 from coder.history.undo.journal import UndoJournal
 from coder.history.undo.journal_files import MOVES, JournalFiles, distinct
-from coder.history.undo.plan import Change
+from coder.history.undo.plan import JournalChange
 
 CLOCK_NS = 50_000_000  # clock skew of file systems
 _HASHED_BYTES = 64 << 20  # new files too large to keep are hashed, which is enough to remove them
@@ -35,13 +35,15 @@ class RunContext(msgspec.Struct, frozen=True):
     turn: int = 0
 
 
-def journal_changes(tree: Tree, journal: UndoJournal, found: Changed, context: RunContext) -> list[Change]:
+def journal_changes(
+    tree: WorkspaceTree, journal: UndoJournal, found: Changed, context: RunContext
+) -> list[JournalChange]:
     """Journal what the command changed. Raises OSError."""
     if not found:
         return []
     with journal.lock:
         writes, by_commands = _changed_by_others(journal.files, context)
-        changes: list[Change] = []
+        changes: list[JournalChange] = []
         for path, (old, new) in sorted(found.items()):
             change = _change(tree, journal, path, old, new)
             if context.until is not None and _changed_at(path, found) > context.until:
@@ -59,10 +61,12 @@ def journal_changes(tree: Tree, journal: UndoJournal, found: Changed, context: R
     return changes
 
 
-def _changed_by_others(own: JournalFiles, context: RunContext) -> tuple[dict[str, list[Change]], set[str]]:
+def _changed_by_others(
+    own: JournalFiles, context: RunContext
+) -> tuple[dict[str, list[JournalChange]], set[str]]:
     """Since the command began: writes of others' tools by path, and the paths their commands changed."""
     since = context.since - CLOCK_NS
-    found: list[Change] = []
+    found: list[JournalChange] = []
     with contextlib.suppress(OSError), os.scandir(own.directory.parent) as directories:
         for entry in directories:
             if entry.name != own.directory.name and entry.stat().st_mtime_ns >= since:
@@ -72,7 +76,7 @@ def _changed_by_others(own: JournalFiles, context: RunContext) -> tuple[dict[str
         later = [own.turn(number) for number in own.turns() if number > context.turn]
         found += [change for file in later for change in own.changes(file)]
         found += _journalled_since(own, since, (MOVES,))
-    writes: dict[str, list[Change]] = {}
+    writes: dict[str, list[JournalChange]] = {}
     for change in distinct(change for change in found if change.by_tool):
         writes.setdefault(change.path, []).append(change)
     return writes, by_commands
@@ -80,7 +84,7 @@ def _changed_by_others(own: JournalFiles, context: RunContext) -> tuple[dict[str
 
 def _journalled_since(
     journal: JournalFiles, since: int, only: Sequence[str] = ("turn-*.jsonl", "turn-*.undone", MOVES)
-) -> Iterator[Change]:
+) -> Iterator[JournalChange]:
     """All changes journalled since then, of any turn, undone or not."""
     for pattern in only:
         for file in journal.directory.glob(pattern):
@@ -89,7 +93,9 @@ def _journalled_since(
                     yield from (change for change in journal.changes(file) if change.at >= since)
 
 
-def _without_tools(change: Change, writes: Iterable[Change]) -> tuple[Change | None, bool]:
+def _without_tools(
+    change: JournalChange, writes: Iterable[JournalChange]
+) -> tuple[JournalChange | None, bool]:
     """The change without others' last writes (None: nothing is left), and whether it still has one."""
     state, rest = change.after, list(writes)
     while any(write.after.same(change.before) for write in rest):
@@ -112,23 +118,23 @@ def _alike(one: PathState, other: PathState) -> bool:
     return one.same(other) and (one.absent or one.mode == other.mode or 0 in (one.mode, other.mode))
 
 
-def _lost(text: str) -> Change:
-    return Change(text, PathState(), PathState(), lost=True)
+def _lost(text: str) -> JournalChange:
+    return JournalChange(text, PathState(), PathState(), lost=True)
 
 
 def _change(
-    tree: Tree, journal: UndoJournal, path: bytes, old: IndexEntry | None, new: IndexEntry | None
-) -> Change:
+    tree: WorkspaceTree, journal: UndoJournal, path: bytes, old: IndexEntry | None, new: IndexEntry | None
+) -> JournalChange:
     before = _journalled_state(tree, journal, old, to_merge=False)
     after = _journalled_state(tree, journal, new, to_merge=True)
     if after is None and new is not None and new.kind == "file":
         after = _hash_only(path, new)
     text = text_of(Path(os.fsdecode(path)))
-    return _lost(text) if before is None or after is None else Change(text, before, after)
+    return _lost(text) if before is None or after is None else JournalChange(text, before, after)
 
 
 def _journalled_state(
-    tree: Tree, journal: UndoJournal, seen: IndexEntry | None, *, to_merge: bool
+    tree: WorkspaceTree, journal: UndoJournal, seen: IndexEntry | None, *, to_merge: bool
 ) -> PathState | None:
     """The entry's state with its content stored in the journal; None if the content was not kept."""
     if seen is None:
@@ -156,7 +162,7 @@ def _hash_only(path: bytes, seen: IndexEntry) -> PathState | None:
                 held.update(part)
     except PermissionError:  # the command removed read permission
         with contextlib.suppress(OSError):
-            return state_of(file)[0]
+            return path_state(file)[0]
         return None
     except OSError:
         return None

@@ -23,9 +23,17 @@ import msgspec
 from coder.base.files import lock_directories, make_private, write_atomically
 from coder.base.safe_open import parent_of, read_at, scan_directory
 from coder.history.sinks import encode
-from coder.history.undo.apply_steps import PathState, Step, apply_steps, path_of, state_of, text_of
+from coder.history.undo.apply_steps import PathState, PathStep, apply_steps, decoded_path, path_state, text_of
 from coder.history.undo.journal_files import KEPT_TURNS, MOVES, REDOING, REVIEWS, UNDOING, JournalFiles
-from coder.history.undo.plan import MERGED_BYTES, Change, Plan, PlannedTree, by_path, plan, reverted_since
+from coder.history.undo.plan import (
+    MERGED_BYTES,
+    JournalChange,
+    PlannedTree,
+    UndoPlan,
+    by_path,
+    plan_undo,
+    reverted_since,
+)
 
 if TYPE_CHECKING:
     from coder.history.undo.review_hunks import FileHunks, Places
@@ -58,11 +66,11 @@ def _empty(directory: Path) -> None:
         directory.rmdir()
 
 
-def remove_leftovers(moves: Iterable[Change], content: Callable[[str], bytes | None]) -> None:
+def remove_leftovers(moves: Iterable[JournalChange], content: Callable[[str], bytes | None]) -> None:
     """Remove temporary files of an undo that was killed: those that hold a prefix of what it was to write."""
-    directories: dict[Path, list[Change]] = {}
+    directories: dict[Path, list[JournalChange]] = {}
     for move in moves:
-        directories.setdefault(path_of(move.path).parent, []).append(move)
+        directories.setdefault(decoded_path(move.path).parent, []).append(move)
     for directory, own in directories.items():
         found = _temporary_files(directory)
         if not found:
@@ -123,9 +131,9 @@ class _Task(msgspec.Struct, frozen=True):
     """Changes to revert; `name`: progress file; `begun`, `drops`: interrupted run to continue or revert."""
 
     turn: int
-    changes: list[Change]
+    changes: list[JournalChange]
     name: str = ""
-    begun: list[Change] = []
+    begun: list[JournalChange] = []
     drops: str = ""
 
 
@@ -157,9 +165,9 @@ class UndoJournal:
             later = PathState() if after is None else PathState(self.files.keep(after, MERGED_BYTES), bits)
             made = [text_of(p) for p in path.parents if not p.exists()]
             self.written().add(path)
-            self.add([Change(text_of(path), before, later, made, by_tool=True)])
+            self.add([JournalChange(text_of(path), before, later, made, by_tool=True)])
 
-    def add(self, changes: Iterable[Change], turn: int = 0, at: int | None = None) -> None:
+    def add(self, changes: Iterable[JournalChange], turn: int = 0, at: int | None = None) -> None:
         """Append changes of this turn (or of `turn`) whose contents were stored with `keep`."""
         now = time.time_ns() if at is None else at
         changes = [msgspec.structs.replace(change, at=now) for change in changes]
@@ -256,14 +264,14 @@ class UndoJournal:
         changes = [change for one in turns for change in self.files.changes(self.files.turn(one))]
         made = {directory for change in changes for directory in change.made}
         files: list[FileHunks] = []
-        left = [path_of(change.path) for change in changes if change.lost]
+        left = [decoded_path(change.path) for change in changes if change.lost]
         for path, own in by_path(changes).items():
             pair = self._kept(own[0].before), self._kept(own[-1].after)
             if path in made or own[0].before.same(own[-1].after):
                 continue
             if any(side is _UNKNOWN for side in pair):
-                left.append(path_of(path))
-            elif found := file_hunks(path, own, *pair, shown(path_of(path))):
+                left.append(decoded_path(path))
+            elif found := file_hunks(path, own, *pair, shown(decoded_path(path))):
                 files.append(found)
         return files, list(dict.fromkeys(left))
 
@@ -271,10 +279,10 @@ class UndoJournal:
         """Take these hunks back, unless a file is in conflict. Redo puts them back."""
         with self.lock:
             self._recover_interrupted()
-            changes: list[Change] = []
+            changes: list[JournalChange] = []
             conflicts: list[str] = []
             for file, places in parts:
-                now, held = state_of(path_of(file.path))
+                now, held = path_state(decoded_path(file.path))
                 goal = file.goal(places, now, held)
                 if goal is None:
                     conflicts.append(file.path)
@@ -282,7 +290,9 @@ class UndoJournal:
                 for state, content in ((now, held), goal):
                     if not state.absent:
                         self.files.keep(content)
-                changes.append(Change(file.path, goal[0], now, file.made, by_tool=True, at=time.time_ns()))
+                changes.append(
+                    JournalChange(file.path, goal[0], now, file.made, by_tool=True, at=time.time_ns())
+                )
             number = self.files.next_review()
             if conflicts:
                 return UndoOutcome(turn=number, conflicts=conflicts)
@@ -355,23 +365,25 @@ class UndoJournal:
             before, after = own[0].before, own[-1].after
             if "folder" not in (before.kind, after.kind):
                 pair = self._kept(before), self._kept(after)
-                found[path_of(text)] = None if any(side is _UNKNOWN for side in pair) else pair
-        found |= {path_of(change.path): None for change in changes if change.lost}
+                found[decoded_path(text)] = None if any(side is _UNKNOWN for side in pair) else pair
+        found |= {decoded_path(change.path): None for change in changes if change.lost}
         return found
 
     def pending_changes(self) -> list[Path]:
         """Paths changed by turns that can be undone."""
         files = [self.files.turn(turn) for turn in self.files.turns()]
-        return [path_of(text) for text in {c.path: None for file in files for c in self.files.changes(file)}]
+        return [
+            decoded_path(text) for text in {c.path: None for file in files for c in self.files.changes(file)}
+        ]
 
     def contents_before(self) -> dict[Path, bytes | None]:
         """Known contents of each file before the session first changed it (None: absent)."""
-        first: dict[str, Change] = {}
+        first: dict[str, JournalChange] = {}
         undone = {turn: self.files.undone(turn) for turn in self.files.redos()}
         for _, file in sorted({**undone, **{turn: self.files.turn(turn) for turn in self.turns()}}.items()):
             for change in self.files.changes(file):
                 first.setdefault(change.path, change)
-        kept = {path_of(text): self._kept(one.before) for text, one in first.items() if not one.lost}
+        kept = {decoded_path(text): self._kept(one.before) for text, one in first.items() if not one.lost}
         return {path: content for path, content in kept.items() if content is not _UNKNOWN}
 
     def _kept(self, state: PathState) -> bytes | None:
@@ -425,29 +437,31 @@ class UndoJournal:
             outcome, removed=removed, kept=[*outcome.kept, *stayed], kept_copies=copies
         )
 
-    def _plan(self, task: _Task, tree: PlannedTree, force: bool) -> Plan:
+    def _plan(self, task: _Task, tree: PlannedTree, force: bool) -> UndoPlan:
         resuming = not task.drops
-        return plan(task.changes, tree, self.files.content, force=force, begun=task.begun, resuming=resuming)
+        return plan_undo(
+            task.changes, tree, self.files.content, force=force, begun=task.begun, resuming=resuming
+        )
 
-    def _copy(self, step: Step) -> str:
+    def _copy(self, step: PathStep) -> str:
         """Back up what a forced undo replaces; never deleted."""
         if step.now.blob is None or step.is_noop:
             return ""
         copy = self.directory / KEPT / step.now.blob
         make_private(copy.parent)
-        write_atomically(copy, state_of(path_of(step.path))[1])
+        write_atomically(copy, path_state(decoded_path(step.path))[1])
         return str(copy)
 
-    def _move(self, step: Step) -> Change:
-        now, content = state_of(path_of(step.path))
+    def _move(self, step: PathStep) -> JournalChange:
+        now, content = path_state(decoded_path(step.path))
         if now.blob is not None:
             self.files.keep(content)
         if step.goal.blob is not None and not step.goal.absent:
             self.files.keep(step.content)
-        return Change(step.path, now, step.goal, by_tool=True, at=time.time_ns())
+        return JournalChange(step.path, now, step.goal, by_tool=True, at=time.time_ns())
 
     def _keep_current(self, path: Path) -> PathState:
-        held, content = state_of(path)
+        held, content = path_state(path)
         if held.blob is not None:
             self.files.keep(content)
         return held
@@ -463,7 +477,7 @@ def _repeat_until_refused(count: int, one: Callable[[], UndoOutcome]) -> list[Un
     return outcomes
 
 
-def _outcome(task: _Task, found: Plan, *, force: bool) -> UndoOutcome:
+def _outcome(task: _Task, found: UndoPlan, *, force: bool) -> UndoOutcome:
     """Conflicts without `force` mean that nothing was done."""
     uncovered = list({c.path: None for c in task.changes if c.lost})
     if (found.conflicts or found.shared) and not force:
@@ -473,7 +487,7 @@ def _outcome(task: _Task, found: Plan, *, force: bool) -> UndoOutcome:
     made = {directory for change in task.changes for directory in change.made}
     moved = [s for s in found.steps.values() if not s.is_noop and s.path not in made]
 
-    def paths(which: Callable[[Step], bool]) -> list[str]:
+    def paths(which: Callable[[PathStep], bool]) -> list[str]:
         return [s.path for s in moved if which(s)]
 
     return UndoOutcome(

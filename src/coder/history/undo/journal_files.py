@@ -25,8 +25,8 @@ from pathlib import Path
 import msgspec
 
 from coder.base.files import make_private, write_all, write_atomically
-from coder.history.undo.apply_steps import digest
-from coder.history.undo.plan import Change, is_intermediate
+from coder.history.undo.apply_steps import content_digest
+from coder.history.undo.plan import JournalChange, is_intermediate
 
 KEPT_TURNS = 20
 REVIEWS = 900_000
@@ -46,7 +46,7 @@ class JournalFiles:
 
     def keep(self, content: bytes, limit: int | None = None) -> str:
         """Store a content unless it is longer than `limit`; returns its digest."""
-        name = digest(content)
+        name = content_digest(content)
         blob = self.directory / "objects" / name
         if (limit is None or len(content) <= limit) and not blob.exists():
             make_private(blob.parent)
@@ -73,7 +73,7 @@ class JournalFiles:
     def _progress_file(self, name: str, turn: int) -> Path:
         return self.directory / f"{name}-{turn:06d}.jsonl"
 
-    def changes(self, file: Path) -> list[Change]:
+    def changes(self, file: Path) -> list[JournalChange]:
         changes = []
         for line in file.read_bytes().splitlines():
             with contextlib.suppress(msgspec.DecodeError):  # torn by a kill, before the change was made
@@ -87,12 +87,12 @@ class JournalFiles:
         finally:
             os.close(fd)
 
-    def add_changes(self, name: str, changes: Iterable[Change]) -> None:
+    def add_changes(self, name: str, changes: Iterable[JournalChange]) -> None:
         # A newline first: the last line may be torn.
         self.append(name, b"".join(b"\n" + _encode_change(change) + b"\n" for change in changes))
         os.utime(self.directory)  # other sessions look at the directory's mtime
 
-    def write_changes(self, file: Path, changes: Iterable[Change]) -> None:
+    def write_changes(self, file: Path, changes: Iterable[JournalChange]) -> None:
         write_atomically(file, b"".join(_encode_change(change) + b"\n" for change in changes))
 
     # progress
@@ -112,12 +112,12 @@ class JournalFiles:
         found = [path for path in self.directory.glob("redo-*.jsonl") if _number(path) in undone]
         return [_number(path) for path in sorted(found, key=lambda path: -path.stat().st_mtime_ns)]
 
-    def begun(self, name: str) -> dict[int, list[Change]]:
+    def begun(self, name: str) -> dict[int, list[JournalChange]]:
         """The moves of an interrupted undo (`UNDOING`) or redo (`REDOING`), by turn."""
         files = sorted(self.directory.glob(f"{name}-*.jsonl"))
         return {_number(file): self.changes(file) for file in files}
 
-    def begin(self, name: str, turn: int, moves: list[Change]) -> None:
+    def begin(self, name: str, turn: int, moves: list[JournalChange]) -> None:
         """Write ahead the moves of an undo or redo: after a kill it can be completed or reverted."""
         file = self._progress_file(name, turn)
         earlier = {move.path: move for move in self.changes(file)} if file.exists() else {}
@@ -159,7 +159,7 @@ class JournalFiles:
             if number >= REVIEWS and not self._progress_file(UNDOING, number).exists():
                 self.turn(number).unlink(missing_ok=True)
 
-    def forget_old(self, upcoming: list[Change]) -> None:
+    def forget_old(self, upcoming: list[JournalChange]) -> None:
         """A new turn drops the redo stack. Keep the newest turns and the contents they need."""
         turns = list(self.directory.glob("turn-*.undone"))
         turns += [self.turn(turn) for turn in self.turns()[: -(KEPT_TURNS - 1)]]
@@ -181,7 +181,7 @@ class JournalFiles:
             if blob.name not in needed:
                 blob.unlink(missing_ok=True)
 
-    def _keep_recent_moves(self, forgotten: list[Path]) -> list[Change]:
+    def _keep_recent_moves(self, forgotten: list[Path]) -> list[JournalChange]:
         """Keep recent changes of forgotten turns for other sessions; returns tools' changes."""
         file = self.directory / MOVES
         known = self.changes(file) if file.exists() else []
@@ -194,13 +194,13 @@ class JournalFiles:
         return [change for change in recent if change.by_tool]
 
 
-def distinct(changes: Iterable[Change]) -> list[Change]:
+def distinct(changes: Iterable[JournalChange]) -> list[JournalChange]:
     """Deduplicated: a kill may leave a change in two files."""
     found = {(change.path, change.at, change.before, change.after): change for change in changes}
     return sorted(found.values(), key=lambda change: change.at)
 
 
-def _with_original_before(earlier: dict[str, Change], move: Change) -> Change:
+def _with_original_before(earlier: dict[str, JournalChange], move: JournalChange) -> JournalChange:
     """An intermediate state of an interrupted move is not its original state."""
     begun = earlier.get(move.path)
     if begun is None or not is_intermediate(begun, move.before):
@@ -212,17 +212,17 @@ def _number(file: Path) -> int:
     return int(file.stem.rpartition("-")[2])
 
 
-def _encode_change(change: Change) -> bytes:
+def _encode_change(change: JournalChange) -> bytes:
     # ASCII escapes preserve lone surrogates, as in file names that are not UTF-8.
     from json import dumps
 
     return dumps(msgspec.to_builtins(change)).encode("ascii")
 
 
-def _decode_change(line: bytes) -> Change:
+def _decode_change(line: bytes) -> JournalChange:
     from json import JSONDecodeError, loads
 
     try:
-        return msgspec.convert(loads(line), Change)
+        return msgspec.convert(loads(line), JournalChange)
     except JSONDecodeError as error:
         raise msgspec.DecodeError(str(error)) from error

@@ -12,26 +12,26 @@ from pathlib import Path
 
 import msgspec
 
-from coder.base.diff import Block, line_blocks
+from coder.base.diff import DiffBlock, line_blocks
 from coder.base.safe_open import scan_directory
 from coder.base.text import split_lines
 from coder.history.undo.apply_steps import (
     PathState,
-    Step,
-    digest,
-    path_of,
-    state_of,
+    PathStep,
+    content_digest,
+    decoded_path,
+    path_state,
     temporarily_readable,
     text_of,
 )
 
 MERGED_BYTES = 1 << 20  # up to this size the state after a change is kept too, as the merge base
-Content = Callable[[str], bytes | None]  # kept bytes by their digest
+ContentLookup = Callable[[str], bytes | None]  # kept bytes by their digest
 Result = tuple[PathState, bytes | None, bool]  # a path's goal, its bytes, and whether lines were merged
 _DEFAULT_DIR_MODE = 0o755
 
 
-class Change(msgspec.Struct, frozen=True, omit_defaults=True):
+class JournalChange(msgspec.Struct, frozen=True, omit_defaults=True):
     """A line of a manifest. `made`: created directories; `at`: nanoseconds; `shared`: perhaps another's."""
 
     path: str
@@ -44,11 +44,11 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True):
     shared: bool = False
 
 
-class Plan(msgspec.Struct, frozen=True):
+class UndoPlan(msgspec.Struct, frozen=True):
     """One step per path. `conflicts`: edited since and not mergeable; `kept`: left alone, because a directory
     is not empty or force cannot help; `shared`: would change, but may be another session's."""
 
-    steps: dict[str, Step]
+    steps: dict[str, PathStep]
     conflicts: list[str]
     kept: list[str]
     shared: list[str]
@@ -60,7 +60,7 @@ class PlannedTree:
     def __init__(self) -> None:
         self._planned: dict[str, tuple[PathState, bytes]] = {}
 
-    def apply(self, steps: Iterable[Step]) -> None:
+    def apply(self, steps: Iterable[PathStep]) -> None:
         self._planned |= {step.path: (step.goal, step.content) for step in steps if not step.is_noop}
 
     def state(self, text: str) -> tuple[PathState, bytes]:
@@ -68,23 +68,23 @@ class PlannedTree:
         found = self._planned.get(text)
         if found is not None:
             return found
-        path = path_of(text)
+        path = decoded_path(text)
         if self._planned and self._parent_replaced(path):
             return PathState(), b""
-        return state_of(path)
+        return path_state(path)
 
     def _parent_replaced(self, path: Path) -> bool:
         """Whether a parent directory would be removed or replaced."""
         for parent in path.parents:
             above = self._planned.get(text_of(parent))
             if above is not None:
-                return above[0].kind != "folder" or state_of(parent)[0].kind != "folder"
+                return above[0].kind != "folder" or path_state(parent)[0].kind != "folder"
         return False
 
     def inside(self, directory: str) -> list[str]:
         found = {path: None for path in self._planned if path.rpartition("/")[0] == directory}
-        if state_of(path_of(directory))[0].kind == "folder":
-            found |= dict.fromkeys(map(text_of, _listed(path_of(directory))))
+        if path_state(decoded_path(directory))[0].kind == "folder":
+            found |= dict.fromkeys(map(text_of, _listed(decoded_path(directory))))
         return [path for path in found if path not in self._planned or not self.state(path)[0].absent]
 
 
@@ -97,17 +97,17 @@ def _listed(directory: Path) -> list[Path]:
             return [directory / entry.name for entry in found]
 
 
-def plan(
-    changes: list[Change],
+def plan_undo(
+    changes: list[JournalChange],
     tree: PlannedTree,
-    content: Content,
+    content: ContentLookup,
     *,
     force: bool = False,
-    begun: Iterable[Change] = (),
+    begun: Iterable[JournalChange] = (),
     resuming: bool = True,
-) -> Plan:
+) -> UndoPlan:
     """Plan the undo of these changes. `begun`: interrupted moves; `resuming`: this call continues them."""
-    steps: dict[str, Step] = {}
+    steps: dict[str, PathStep] = {}
     conflicts: list[str] = []
     shared: list[str] = []
     interrupted = {move.path: move for move in begun}
@@ -125,7 +125,7 @@ def plan(
             shared.append(path)
         elif ended is None or step is None:
             conflicts.append(path)
-        steps[path] = step or Step(path, now, now, held)
+        steps[path] = step or PathStep(path, now, now, held)
     _add_missing_directories(steps, tree)
     kept = _keep_nonempty(steps, tree)
     blocked = [path for path in steps if _is_blocked(steps[path], steps, tree)]
@@ -136,20 +136,20 @@ def plan(
         refused = [path for path in (*conflicts, *shared) if path not in blocked]
         unrecoverable = [path for path in refused if path not in steps or steps[path].is_noop]
         left = [*kept, *blocked, *(path for path in unrecoverable if path not in kept)]
-        return Plan(steps, [path for path in conflicts if path not in left], left, shared)
+        return UndoPlan(steps, [path for path in conflicts if path not in left], left, shared)
     blocked = [path for path in blocked if path not in conflicts and path not in shared]
-    return Plan(steps, [*conflicts, *blocked], kept, shared)
+    return UndoPlan(steps, [*conflicts, *blocked], kept, shared)
 
 
-def _add_missing_directories(steps: dict[str, Step], tree: PlannedTree) -> None:
+def _add_missing_directories(steps: dict[str, PathStep], tree: PlannedTree) -> None:
     """Add steps for missing parent directories of restored paths, so that redo removes them again."""
     for step in [step for step in steps.values() if not step.is_noop and not step.goal.absent]:
-        for parent in map(text_of, path_of(step.path).parents):
+        for parent in map(text_of, decoded_path(step.path).parents):
             known = steps.get(parent)
             left_missing = known is not None and known.is_noop and known.goal.absent
             if not left_missing and (known is not None or not _missing(parent, tree)):
                 break
-            steps[parent] = Step(parent, PathState(), PathState(None, _DEFAULT_DIR_MODE, "folder"))
+            steps[parent] = PathStep(parent, PathState(), PathState(None, _DEFAULT_DIR_MODE, "folder"))
 
 
 def _missing(path: str, tree: PlannedTree) -> bool:
@@ -159,14 +159,14 @@ def _missing(path: str, tree: PlannedTree) -> bool:
         return False
 
 
-def _completed(move: Change | None, now: PathState) -> Result | None:
+def _completed(move: JournalChange | None, now: PathState) -> Result | None:
     """The result where an interrupted undo has already moved this path."""
     if move is None or not now.same(move.after) or now.kind == "folder":
         return None
     return (now, None, False) if now.mode == move.after.mode else None
 
 
-def is_intermediate(move: Change, now: PathState) -> bool:
+def is_intermediate(move: JournalChange, now: PathState) -> bool:
     """Whether `now` is an intermediate state of the move, or of its way back: a path that changes its kind is
     absent in between, and a directory is writable while it is filled."""
     of_another_kind = move.before.kind != move.after.kind
@@ -178,25 +178,25 @@ def is_intermediate(move: Change, now: PathState) -> bool:
     )
 
 
-def _settled_state(move: Change | None, now: PathState, held: bytes) -> tuple[PathState, bytes | None]:
+def _settled_state(move: JournalChange | None, now: PathState, held: bytes) -> tuple[PathState, bytes | None]:
     """Treat an intermediate state as the end of the move."""
     return (move.after, None) if move is not None and is_intermediate(move, now) else (now, held)
 
 
-def by_path(changes: Iterable[Change]) -> dict[str, list[Change]]:
+def by_path(changes: Iterable[JournalChange]) -> dict[str, list[JournalChange]]:
     """The changes of each path in order, created directories included."""
-    found: dict[str, list[Change]] = {}
+    found: dict[str, list[JournalChange]] = {}
     for change in changes:
         for directory in change.made:
             found.setdefault(directory, []).append(
-                Change(directory, PathState(), PathState(None, 0, "folder"))
+                JournalChange(directory, PathState(), PathState(None, 0, "folder"))
             )
         if not change.lost:
             found.setdefault(change.path, []).append(change)
     return found
 
 
-def reverted_since(changes: Iterable[Change], later: Iterable[Change]) -> set[str]:
+def reverted_since(changes: Iterable[JournalChange], later: Iterable[JournalChange]) -> set[str]:
     """Paths that were back at their state before `changes` since: what they hold now is someone else's."""
     seen: dict[str, list[PathState]] = {}
     for change in later:
@@ -209,7 +209,7 @@ def reverted_since(changes: Iterable[Change], later: Iterable[Change]) -> set[st
     }
 
 
-def _runs(changes: list[Change]) -> list[list[PathState]]:
+def _runs(changes: list[JournalChange]) -> list[list[PathState]]:
     """States of the path in runs of consecutive changes, split where someone else changed it in between."""
     runs: list[list[PathState]] = []
     for change in changes:
@@ -221,7 +221,7 @@ def _runs(changes: list[Change]) -> list[list[PathState]]:
 
 
 def _walk_back(
-    runs: list[list[PathState]], now: PathState, held: bytes | None, content: Content
+    runs: list[list[PathState]], now: PathState, held: bytes | None, content: ContentLookup
 ) -> Result | None:
     """From the current state to before the first run, through any state of a run; None on conflict."""
     state, current, merged = now, held if now.blob is not None else None, False
@@ -243,7 +243,7 @@ def _walk_back(
             result = _merged(before, after, state, current, content)
             if result is None:
                 return None
-            state = _with_mode(PathState(digest(result), state.mode), state, after, before)
+            state = _with_mode(PathState(content_digest(result), state.mode), state, after, before)
             current, merged, at = result, True, at - 1
     return state, current, merged
 
@@ -265,7 +265,7 @@ def _with_mode(goal: PathState, state: PathState, after: PathState, before: Path
 
 
 def _merged(
-    before: PathState, after: PathState, now: PathState, held: bytes | None, content: Content
+    before: PathState, after: PathState, now: PathState, held: bytes | None, content: ContentLookup
 ) -> bytes | None:
     if any(side.kind != "file" or side.blob is None for side in (before, after, now)):
         return None
@@ -276,23 +276,23 @@ def _merged(
     return three_way(base, ours, theirs)
 
 
-def _step(path: str, now: PathState, ended: Result, content: Content) -> Step | None:
+def _step(path: str, now: PathState, ended: Result, content: ContentLookup) -> PathStep | None:
     """None if the content to restore is lost."""
     goal, held, merged = ended
     if goal.kind == "other":  # FIFOs and sockets cannot be restored
-        return Step(path, now, now)
+        return PathStep(path, now, now)
     if held is None and goal.blob is not None:
         held = content(goal.blob)
         if held is None:
             return None
-    return Step(path, now, goal, held or b"", merged)
+    return PathStep(path, now, goal, held or b"", merged)
 
 
-def _unchanged(step: Step) -> Step:
+def _unchanged(step: PathStep) -> PathStep:
     return msgspec.structs.replace(step, goal=step.now, merged=False)
 
 
-def _keep_nonempty(steps: dict[str, Step], tree: PlannedTree) -> list[str]:
+def _keep_nonempty(steps: dict[str, PathStep], tree: PlannedTree) -> list[str]:
     """Keep directories that would not be empty. Innermost first."""
     kept = []
     for path in sorted(steps, reverse=True):
@@ -303,7 +303,7 @@ def _keep_nonempty(steps: dict[str, Step], tree: PlannedTree) -> list[str]:
     return kept
 
 
-def _has_leftovers(directory: str, steps: dict[str, Step], tree: PlannedTree) -> bool:
+def _has_leftovers(directory: str, steps: dict[str, PathStep], tree: PlannedTree) -> bool:
     try:
         inside = tree.inside(directory)
     except OSError:
@@ -311,11 +311,11 @@ def _has_leftovers(directory: str, steps: dict[str, Step], tree: PlannedTree) ->
     return any(path not in steps or not steps[path].goal.absent for path in inside)
 
 
-def _is_blocked(step: Step, steps: dict[str, Step], tree: PlannedTree) -> bool:
+def _is_blocked(step: PathStep, steps: dict[str, PathStep], tree: PlannedTree) -> bool:
     """Whether a parent is no longer a directory, or the path is now a directory with other contents."""
     if step.is_noop:
         return False
-    for parent in path_of(step.path).parents:
+    for parent in decoded_path(step.path).parents:
         above = steps.get(text_of(parent))
         if above is not None and above.goal.kind == "folder":
             continue
@@ -357,13 +357,13 @@ def three_way(base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
     return "".join(merged).encode("latin-1")
 
 
-def _same(left: list[Block], right: list[Block], mine: list[str], other: list[str]) -> bool:
+def _same(left: list[DiffBlock], right: list[DiffBlock], mine: list[str], other: list[str]) -> bool:
     if not (left and right):
         return False
     (a, b, c, d), (e, f, g, h) = left[0], right[0]
     return (a, b) == (e, f) and mine[c:d] == other[g:h]
 
 
-def _touch(left: Block, right: Block) -> bool:
+def _touch(left: DiffBlock, right: DiffBlock) -> bool:
     """Overlapping or adjacent: neighbouring lines often belong together."""
     return left[0] <= right[1] and right[0] <= left[1]

@@ -10,10 +10,10 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 
-from coder.base.diff import Block, grouped, hunk_lines, line_blocks
+from coder.base.diff import DiffBlock, grouped, hunk_lines, line_blocks
 from coder.base.text import split_lines
-from coder.history.undo.apply_steps import PathState, digest, path_of, state_of
-from coder.history.undo.plan import MERGED_BYTES, Change, three_way
+from coder.history.undo.apply_steps import PathState, content_digest, decoded_path, path_state
+from coder.history.undo.plan import MERGED_BYTES, JournalChange, three_way
 from coder.tools.text.hunks import Hunk
 
 Places = Mapping[int, Collection[int] | None]
@@ -43,15 +43,15 @@ class FileHunks(msgspec.Struct, frozen=True):
         if self.new is None or wanted is None or now.kind != "file" or now.absent:
             return None
         merged = three_way(self.new, held, wanted) if len(held) <= MERGED_BYTES else None
-        return None if merged is None else (PathState(digest(merged), now.mode), merged)
+        return None if merged is None else (PathState(content_digest(merged), now.mode), merged)
 
     def _state(self, content: bytes | None, now: PathState) -> tuple[PathState, bytes]:
         if content is None:
             return PathState(), b""
         mode = self.before.mode if now.absent or content == self.old else now.mode
-        return PathState(digest(content), mode), content
+        return PathState(content_digest(content), mode), content
 
-    def _groups(self) -> list[list[Block]]:
+    def _groups(self) -> list[list[DiffBlock]]:
         return _groups(self.old, self.new)
 
     def _without(self, taken_back: Places) -> bytes:
@@ -72,14 +72,14 @@ class FileHunks(msgspec.Struct, frozen=True):
 
 
 def file_hunks(
-    path: str, own: list[Change], old: bytes | None, new: bytes | None, name: str
+    path: str, own: list[JournalChange], old: bytes | None, new: bytes | None, name: str
 ) -> FileHunks | None:
     """None if nothing of it is left to decide on."""
     before, after = own[0].before, own[-1].after
     made = [directory for change in own for directory in change.made]
     hunks = _hunks(old, new, name)
     found = FileHunks(path, before, after, old, new, made, hunks, list(range(len(hunks))))
-    now, held = state_of(path_of(path))
+    now, held = path_state(decoded_path(path))
     if not now.same(after):  # some may have been taken back, or changed, since
         places = [at for at in found.places if not _is_gone(found, at, now, held)]
         found = msgspec.structs.replace(found, hunks=[hunks[at] for at in places], places=places)
@@ -118,7 +118,7 @@ def _whole(old: bytes | None, new: bytes | None) -> bool:
     return any(b"\0" in side for side in (old or b"", new or b"")) or not (old or new)
 
 
-def _groups(old: bytes | None, new: bytes | None) -> list[list[Block]]:
+def _groups(old: bytes | None, new: bytes | None) -> list[list[DiffBlock]]:
     if _whole(old, new):
         return [[]]
     blocks = line_blocks(_lines(old), _lines(new))

@@ -38,7 +38,7 @@ class _BaseSaved(msgspec.Struct, array_like=True, frozen=True, tag="noted"):
     """The state before the command is on disk."""
 
 
-Line = Opened | _BaseSaved
+AnnouncementLine = Opened | _BaseSaved
 
 
 class Orphan:
@@ -214,13 +214,13 @@ def _lock(descriptor: int) -> bool:
     return True
 
 
-def _append(descriptor: int, line: Line) -> None:
+def _append(descriptor: int, line: AnnouncementLine) -> None:
     write_all(descriptor, encode(line) + b"\n")
 
 
-def _lines(descriptor: int) -> list[Line]:
-    found: list[Line] = []
-    decoder = msgspec.json.Decoder(Line)
+def _lines(descriptor: int) -> list[AnnouncementLine]:
+    found: list[AnnouncementLine] = []
+    decoder = msgspec.json.Decoder(AnnouncementLine)
     for line in os.pread(descriptor, 1 << 20, 0).splitlines():
         with contextlib.suppress(msgspec.DecodeError):  # torn by a kill
             found.append(decoder.decode(line))

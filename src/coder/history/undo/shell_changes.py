@@ -23,7 +23,7 @@ import msgspec
 
 from coder.base.safe_open import read_whole, repository_of
 from coder.history.tree.index import Base
-from coder.history.tree.scan import Tree, TreeLimits
+from coder.history.tree.scan import TreeLimits, WorkspaceTree
 from coder.history.undo.command_changes import RunContext, journal_changes
 from coder.history.undo.journal import UndoJournal
 from coder.history.undo.running_commands import Orphan, RunningCommands
@@ -81,8 +81,8 @@ class ShellUndo:
         self._clock = _StartTime()
         self._lock = threading.Lock()  # scans run in threads
 
-    def _new_tree(self) -> Tree:
-        return Tree(self._root, self._directory, self._limits, self._excluded)
+    def _new_tree(self) -> WorkspaceTree:
+        return WorkspaceTree(self._root, self._directory, self._limits, self._excluded)
 
     def before(self, command: str = "") -> None:
         """Call before a command that may write, then `after` or `not_run`. Never raises."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from coder.base.ignore import Rules, SearchRoot
+from coder.base.ignore import IgnoreRules, SearchRoot
 from coder.base.safe_open import scan_directory
 from coder.base.text import utf8_safe
 from coder.texts import Text
@@ -161,7 +161,7 @@ def listed(directory: Path, name: str, context: ToolContext) -> ToolResult:
 
 
 def _entries(directory: Path, workspace: Workspace) -> _Entries:
-    rules = Rules.at(workspace.root, directory)
+    rules = IgnoreRules.at(workspace.root, directory)
     directories, files, hidden, closed = [], [], [], []
     with scan_directory(directory) as (found, descriptor):
         for entry in sorted(found, key=lambda entry: entry.name.lower()):

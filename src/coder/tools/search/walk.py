@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
-from coder.base.ignore import Rules
+from coder.base.ignore import IgnoreRules
 from coder.base.safe_open import open_file, scan_directory
 
 MAX_SEARCHED_BYTES = 32 * 1024 * 1024  # of one file; larger ones are passed over
@@ -43,7 +43,7 @@ class Walk:
         if self._start.is_file():
             yield os.fspath(self._start)
             return
-        stack = [iter(_entries(os.fspath(self._start), Rules.at(self._root, self._start)))]
+        stack = [iter(_entries(os.fspath(self._start), IgnoreRules.at(self._root, self._start)))]
         while stack and not self._over():
             found = next(stack[-1], None)
             if found is None:
@@ -67,7 +67,7 @@ class Walk:
                 return
 
 
-def _entries(directory: str, rules: Rules) -> Iterator[tuple[str, Rules | None]]:
+def _entries(directory: str, rules: IgnoreRules) -> Iterator[tuple[str, IgnoreRules | None]]:
     """Files (no rules) and directories (with theirs) that are not hidden, sorted by name."""
     try:
         with scan_directory(Path(directory)) as (found, _descriptor):

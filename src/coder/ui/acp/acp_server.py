@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from coder import __version__
-from coder.base.rpc import INVALID_PARAMS, Answered, Id, Method, RpcError, request_id
+from coder.base.rpc import INVALID_PARAMS, Id, Method, ResultThen, RpcError, request_id
 from coder.texts import Catalog, pick_language
 from coder.ui import acp
 from coder.ui.acp.params import (
@@ -139,11 +139,11 @@ class AcpServer:
 
     # sessions
 
-    async def new_session(self, params: NewSession) -> Answered:
+    async def new_session(self, params: NewSession) -> ResultThen:
         session = await self._open(params, None)
-        return Answered({"sessionId": session.id, **_state(session)}, session.begin)
+        return ResultThen({"sessionId": session.id, **_state(session)}, session.begin)
 
-    async def load_session(self, params: OldSession) -> Answered:
+    async def load_session(self, params: OldSession) -> ResultThen:
         """Replays the record before the answer, as the protocol requires."""
         async with self._opening:
             session = await self._reopen(params)
@@ -156,12 +156,12 @@ class AcpServer:
                 self._sessions.pop(session.id, None)
                 await session.close()
                 raise
-        return Answered(_state(session), session.begin)
+        return ResultThen(_state(session), session.begin)
 
-    async def resume_session(self, params: OldSession) -> Answered:
+    async def resume_session(self, params: OldSession) -> ResultThen:
         async with self._opening:
             session = await self._reopen(params)
-        return Answered(_state(session), session.begin)
+        return ResultThen(_state(session), session.begin)
 
     async def _reopen(self, params: OldSession) -> EditorSession:
         self._directory(params.cwd)

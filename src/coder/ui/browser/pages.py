@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from coder.history.log import local_time
-from coder.history.search.database import SearchIndexError, marks_of
+from coder.history.search.database import SearchIndexError, query_marks
 from coder.history.search.projects import Project
 from coder.history.search.query import search
 from coder.history.store import SessionStore
@@ -117,7 +117,7 @@ class PageApi:
             found = search(self._home, directories, words, 50)
         except SearchIndexError as error:
             return [tag("li", escaped(error.text(self._texts)))]
-        rows, marks = [], marks_of(words)
+        rows, marks = [], query_marks(words)
         for one in found:
             hits = [
                 (hit.turn, self._texts.say(f"lookback.kind.{hit.kind}"), highlight_words(hit.line, marks))
