@@ -288,7 +288,7 @@ def test_undo_looks_where_the_parser_alone_has_judged(project: Project, setting:
     project.write("kept", "old\n")
     driver = played(project, "none", "echo new > kept", inputs=("go", "/undo", "/status"))
     assert (project.cwd / "kept").read_text() == "old\n"
-    assert "coder's reading of the shell alone" in of(driver.seen, CommandDone)[-1].text
+    assert "only coder's analysis of shell lines" in of(driver.seen, CommandDone)[-1].text
 
 
 # honesty
