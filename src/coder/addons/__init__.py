@@ -1,13 +1,5 @@
 """Parts that the core does not need. They use public doors only; each directory can be deleted."""
 
-from __future__ import annotations
+from coder.base.addons import addons
 
-from typing import TYPE_CHECKING
-
-from coder.base.lazy import submodules
-
-if TYPE_CHECKING:
-    from coder.addons import local as local
-    from coder.addons import telemetry as telemetry
-
-__getattr__ = submodules(__name__)
+addons()  # makes their texts known

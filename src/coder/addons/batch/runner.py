@@ -71,8 +71,8 @@ def preload() -> None:
     from importlib import import_module
 
     for name in (
-        *("engine.approval", "engine.calls", "engine.complex_tasks", "engine.continuation", "engine.fitting"),
-        *("engine.git_state", "engine.guards", "engine.isolation", "engine.notes", "engine.routing"),
+        *("engine.approval", "engine.calls", "engine.complex_tasks", "engine.continuation", "engine.limits"),
+        *("engine.git_state", "engine.isolation", "engine.notes", "engine.routing"),
         *("engine.step", "engine.verify.attempts"),
         *("models.wires.chat_completions", "models.dialect", "base.http.client", "policy.shell.judge"),
         *("context.conversation", "policy.sandbox.probe", "policy.sandbox.bubblewrap"),
