@@ -107,7 +107,7 @@ def test_not_named_and_nobody_to_ask_it_is_refused(project: Project) -> None:
     assert log.read_bytes() == before
 
 
-@pytest.mark.parametrize(("lang", "said"), [("en", "counts as yours"), ("zh", "算作你自己的")])
+@pytest.mark.parametrize(("lang", "said"), [("en", "now trusted as yours"), ("zh", "算作你自己的")])
 def test_what_the_person_trusts_is_taken_up_without_a_word(project: Project, lang: str, said: str) -> None:
     log = shipped(project)
     trusted = project.coder("trust", "--session", "ev", "--lang", lang)

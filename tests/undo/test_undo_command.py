@@ -98,8 +98,8 @@ def test_several_turns_back_and_forth_across_restarts(project: Project) -> None:
     assert end == {"b": "2\n", "c": "3\n"}
     shown, undone = said(resumed(project, driver, "/undo show 2", "/undo 2"))
     assert [line for line in shown.splitlines() if "turn" in line] == [
-        "/undo would take back the file changes of turn 3:",
-        "/undo would take back the file changes of turn 2:",
+        "/undo would undo the file changes of turn 3:",
+        "/undo would undo the file changes of turn 2:",
     ]
     assert files(project) == {"a": "1\n"}
     assert ["turn 3" in undone, "turn 2" in undone, "turn 1" in undone] == [True, True, False]
@@ -107,9 +107,9 @@ def test_several_turns_back_and_forth_across_restarts(project: Project) -> None:
     assert files(project) == {}
     first, rest = said(resumed(project, driver, "/redo", "/redo 5"))
     assert files(project) == end
-    assert "turn 1 again" in first
-    assert "turn 2 again" in rest
-    assert "turn 3 again" in rest
+    assert "Redid the file changes of turn 1" in first
+    assert "Redid the file changes of turn 2" in rest
+    assert "Redid the file changes of turn 3" in rest
     assert [line for line in rest.splitlines() if line.startswith("  ")] == [
         "  redid b",
         "  redid c",
@@ -187,7 +187,7 @@ def test_the_person_s_own_commands_are_not_covered_and_named(project: Project) -
     lines = ("!ls", "!echo mine > own", "/undo show", "/undo", "/undo")  # what only looks is not named
     _, _, shown, undone, nothing = said(played(project, [[write("a", "1\n")]], *lines))
     for text in (shown, undone, nothing):
-        assert "not covered: !echo mine > own" in text
+        assert "you ran them: !echo mine > own" in text
     assert "nothing to undo" in nothing
     assert files(project) == {"own": "mine\n"}
 
@@ -226,14 +226,14 @@ def test_a_killed_command_of_which_nothing_is_known_any_more_is_named(project: P
             path.unlink()
         shown = project.coder("--continue", "--once", "/undo", url=server.url)
     assert "  removed a" in shown.stdout
-    assert f"is not covered: {line}" in shown.stdout
+    assert f"Not covered, since the session was killed while they ran: {line}" in shown.stdout
     with ScriptedServer([{"calls": [bash("touch b")]}, {"text": "ok"}]) as server:
         project.coder("--continue", "--once", "go", "--mode", "yolo", url=server.url)
         later = project.coder("--continue", "--once", "/undo", url=server.url)
         further = project.coder("--continue", "--once", "/undo show", url=server.url)
     assert "  removed b" in later.stdout
     assert "not covered" not in later.stdout  # that turn is covered
-    assert f"is not covered: {line}" in further.stdout
+    assert f"Not covered, since the session was killed while they ran: {line}" in further.stdout
 
 
 # what else happens in a turn

@@ -277,7 +277,7 @@ def test_one_turn_is_taken_back_and_done_again(project: Project) -> None:
     assert again["meta"]["redone_turn"] == 1
     told = str(driver.chats[-1]["messages"])
     assert "undone the file changes of turn 1" in told
-    assert "turn 1 again" in redone
+    assert "Redid the file changes of turn 1" in redone
     text = (project.cwd / "poem").read_text()
     assert "FIRST" in text
     assert "SECOND" in text

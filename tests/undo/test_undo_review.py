@@ -98,7 +98,7 @@ def test_each_hunk_is_kept_or_taken_back_and_redo_does_it_again(
     )
     assert text() == lines(2, 27)
     assert not (project.cwd / "new.txt").exists()
-    assert "/redo does them again" in str(said(driver).text)
+    assert "/redo puts them back" in str(said(driver).text)
     told = driver.chats[-1]["messages"][-1]["content"]
     assert "taken back these parts of your changes\n- a.txt @@" in told
     assert "too much" in told  # the reason
@@ -108,7 +108,7 @@ def test_each_hunk_is_kept_or_taken_back_and_redo_does_it_again(
     driver = play_deciding(project, [], "/redo", decide=keeping())  # of the resumed session
     assert text() == lines(2, 15, 27)
     assert (project.cwd / "new.txt").read_text(encoding="utf-8") == "made\n"
-    assert str(said(driver).text).startswith("Did the parts that were taken back again")
+    assert str(said(driver).text).startswith("Put these parts back")
     assert "There is nothing" in str(said(play_deciding(project, [], "/redo", decide=keeping())).text)
 
 
@@ -137,7 +137,7 @@ def test_a_turn_that_was_taken_back_whole_has_nothing_left_to_undo(
     for command in ("/undo show", "/undo"):
         inputs = ("go", "/diff review", command) if command == "/undo show" else (command,)
         driver = play_deciding(project, WORK, *inputs, decide=keeping())
-        assert said(driver).text == "Of the file changes of turn 1 nothing is left to take back."
+        assert said(driver).text == "Turn 1 has no file changes left to undo."
     assert text() == lines()
 
 

@@ -45,7 +45,7 @@ def test_what_commands_did_is_undone_and_what_the_sandbox_holds_is_said(project:
         assert (project.cwd / "a").read_text() == "old\n"
         assert not (project.cwd / "b").exists()
         terminal.send("/redo 2")
-        terminal.until("turn 2 again")
+        terminal.until("Redid the file changes of turn 2")
         terminal.until_idle()
         assert (project.cwd / "a").read_text() == "new\n"
         assert (project.cwd / "b").exists()

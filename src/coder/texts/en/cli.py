@@ -252,7 +252,7 @@ TEXTS: dict[str, str] = {
     "cli.wrong.value": "{name} cannot be {value}",
     "cli.help.live": "with a real model on this machine instead of a script (`coder local` fetches it)",
     "cli.help.local_yes": "fetch without asking",
-    "config.allowlist_not_saved": "What is always allowed could not be saved to {file}: {why}.",
+    "config.allowlist_not_saved": "The allowlist could not be saved to {file}: {why}.",
     "config.bad_header": "{where} holds a character that an HTTP header cannot carry.",
     "config.shared_home": (
         "Another user could have written {directory}, where coder finds programs to run. Make it yours "
@@ -260,7 +260,7 @@ TEXTS: dict[str, str] = {
     ),
     "config.bad_home": "There is no home folder here; set CODER_HOME to a folder for coder's own files.",
     "config.bad_value": "{where} is {found}; allowed: {allowed}.",
-    "config.corrupt_store": "{file} is damaged ({why}) and was taken as empty.",
+    "config.corrupt_store": "{file} is damaged ({why}) and was treated as empty.",
     "config.expect_address": "an address such as http://127.0.0.1:11434/v1 ({why})",
     "config.expect_bool": "true or false",
     "config.expect_float": "a number",

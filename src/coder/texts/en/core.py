@@ -146,7 +146,7 @@ TEXTS: dict[str, str] = {
     "trust.nothing": "There is nothing to trust: this folder's settings ask for nothing special.",
     "trust.prompt": "Trust them? [y/N] ",
     "trust.question": "The settings of {directory} would change what coder may do:",
-    "trust.revoked": "The settings of {directory} are trusted no longer.",
+    "trust.revoked": "The settings of {directory} are no longer trusted.",
     "view.bye": "Session recorded; `coder --resume {id}` continues it.",
     "view.citation": "source: {text}",
     "view.compressed": "(older history summarised: {before} → {after} tokens)",
@@ -333,14 +333,14 @@ TEXTS: dict[str, str] = {
         "Turn {turn} was not redone, because these files have changed since:\n{files}\n/redo force "
         "replaces them anyway (a copy is kept)."
     ),
-    "redo.done": "Did the file changes of turn {turn} again:",
+    "redo.done": "Redid the file changes of turn {turn}:",
     "redo.nothing": "There is nothing to redo.",
     "shell_undo.git": "This command changed git's own state (commits, branches, stashes): /undo leaves that.",
     "shell_undo.partial": (
         "/undo may not cover all changes of commands here: the folder has too many files, or the home cannot "
         "be written."
     ),
-    "shell_undo.uncovered": "/undo cannot take back what this command did to: {files}",
+    "shell_undo.uncovered": "/undo cannot undo this command's changes of: {files}",
     "sandbox.untried": "the strongest backend of this machine; probed with the first command",
     "status.label.sandbox": "sandbox",
     "status.label.secrets": "secrets replaced",
@@ -391,7 +391,7 @@ TEXTS: dict[str, str] = {
     "trust.line_added": "new: {key} = {value}",
     "trust.line_changed": "changed: {key}: {then} → {value}",
     "trust.line_removed": "gone: {key} (was {then})",
-    "trust.unchanged": "The settings of {directory} are trusted already, and have not changed:",
+    "trust.unchanged": "The settings of {directory} are already trusted and unchanged:",
     "trust.value_unknown": "(not known)",
     # engine: undo, redo, permissions
     "permissions.allowed_head": "commands that run without asking:",
@@ -455,7 +455,7 @@ TEXTS: dict[str, str] = {
     "terminal.type_text": "text",
     # record: the log, and which session is meant
     "skills.about.create-skill": "write a new skill, or improve one",
-    "tokens.unknown": "There is no tokenizer {name}; there are {known}.",
+    "tokens.unknown": "Unknown tokenizer {name}. Choose one of: {known}.",
     "session.ambiguous": "{n} sessions begin with {id}; the newest: {ids}. Say more of the one you mean.",
     # what the loop guard noticed
     "loop.call": "the same {tool} call with the same result {n} times in a row",

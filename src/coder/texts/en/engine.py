@@ -36,7 +36,7 @@ TEXTS: dict[str, str] = {
     "busy.writing": "answering",
     # skills that cannot be used
     "context.skill.binary": "It is not a text file.",
-    "context.skill.description": "It has no description, so nothing would tell when to use it.",
+    "context.skill.description": "It has no description, which would say when to use it.",
     "context.skill.head": "It has no frontmatter: the first line must be ---.",
     "context.skill.irregular": "It is not a file.",
     "context.skill.large": "It has {size} bytes; at most {limit} are read.",
@@ -294,17 +294,17 @@ TEXTS: dict[str, str] = {
         "The session's record {path} cannot be written: {why}. What was recorded before is safe."
     ),
     # whose a record is
-    "record.accepted": "Session {id} ({title}) counts as yours from now on.",
+    "record.accepted": "Session {id} ({title}) is now trusted as yours.",
     "record.foreign": (
         "The newest session, {id}, was not recorded by you with this coder home: it may have come with the "
         "project. If you mean it, name it with --resume {id}; if it is yours: coder trust --session {id}"
     ),
     "record.foreign_about": (
         "Session {id} ({title}) was not recorded by you with this coder home: it may have come with the "
-        "project, or be older than the seal that tells."
+        "project, or be older than the signatures of records."
     ),
-    "record.foreign_ask": "Believe what it says, and go on with it?",
-    "record.foreign_prompt": "Believe what it says, and go on with it? [y/N] ",
+    "record.foreign_ask": "Trust it and continue?",
+    "record.foreign_prompt": "Trust it and continue? [y/N] ",
     "record.left_alone": "Session {id} is left as it is.",
     "record.no_key": "The key that seals your records cannot be kept in {directory}: {why}.",
     "record.words_only": (
@@ -320,13 +320,13 @@ TEXTS: dict[str, str] = {
         "Nothing was changed: keeping or taking back parts needs a terminal where a person can be asked."
     ),
     "record.review_question": (
-        "These changes are made already: yes keeps them, no takes all of them back (/redo does them again)."
+        "These changes are already made: yes keeps them, no undoes all of them (/redo puts them back)."
     ),
-    "record.review_redo": "Did the parts that were taken back again:",
+    "record.review_redo": "Put these parts back:",
     "record.sink_failed": (
         "The history sink {sink} failed ({why}) and may lack events; the record itself is complete."
     ),
-    "record.review_undo": "Took back these parts; /redo does them again:",
+    "record.review_undo": "Took back these parts; /redo puts them back:",
     "tool.about.bash": "run a shell command in the workspace",
     "tool.about.edit": "replace a piece of text in a file",
     "tool.about.fetch": "get a web page or file as text",
@@ -413,18 +413,18 @@ TEXTS: dict[str, str] = {
         "replaces them anyway (a copy is kept)."
     ),
     "undo.copy": "your version is kept in {path}",
-    "undo.cut_off": ("What these commands had done when the session was cut off is not covered: {commands}"),
+    "undo.cut_off": ("Not covered, since the session was killed while they ran: {commands}"),
     "undo.done": "Undid the file changes of turn {turn}:",
     "undo.failed": "The undo could not be completed: {reason}",
     "undo.kept": "kept {path}: something else is in it by now",
     "undo.merged": "took the change out of {path}, and kept what changed later",
     "undo.more": "… and {n} more",
     "undo.no_change": "no file had to be changed",
-    "undo.no_turn": "Turn {turn} has no file changes that could be taken back. Turns that have: {turns}",
+    "undo.no_turn": "Turn {turn} has no file changes to undo. Turns that have: {turns}",
     "undo.nothing": "There is nothing to undo in this session.",
-    "undo.nothing_left": "Of the file changes of turn {turn} nothing is left to take back.",
-    "undo.own_commands": "What your own commands did is not covered: {commands}",
-    "undo.preview": "/undo would take back the file changes of turn {turn}:",
+    "undo.nothing_left": "Turn {turn} has no file changes left to undo.",
+    "undo.own_commands": "Not covered, since you ran them: {commands}",
+    "undo.preview": "/undo would undo the file changes of turn {turn}:",
     "undo.redo": "/redo puts these changes back.",
     "undo.removed": "removed {path}",
     "undo.restored": "restored {path}",

@@ -263,7 +263,7 @@ TEXTS: dict[str, str] = {
     "fault.no_tls": "no TLS on that port",
     "fault.no_list": "{shown} has no list of models (404). Name one, or check the address: {names}.",
     "fault.not_found": ("Not found (404) at {shown}: the model '{model}' or the address. Check {names}."),
-    "fault.not_http": "what answers there does not speak HTTP/1.1",
+    "fault.not_http": "the server does not speak HTTP/1.1",
     "fault.nothing": "nothing",
     "fault.nowhere": "an unnamed place",
     "fault.port": "port {port} does not exist",
