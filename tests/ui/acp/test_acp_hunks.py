@@ -78,7 +78,7 @@ def test_a_review_of_the_session_is_a_form_too(project: Project) -> None:
             "some": "allow_once",
             "reject": "reject_once",
         }
-        assert ed.client.asked[-1]["call"]["title"].startswith("These changes are made already")
+        assert ed.client.asked[-1]["call"]["title"].startswith("These changes are already made")
 
     def answer(asked: dict[str, Any]) -> str:
         return "some" if asked["call"]["toolCallId"].startswith("ask.") else "allow"

@@ -182,7 +182,7 @@ def test_a_review_splits_a_hunk(project: Project) -> None:
         assert (project.cwd / "a.txt").read_text(encoding="utf-8") == kept
         assert project.of_type("undo")[-1]["meta"]["hunks"] == ["a.txt @@ -6,5 +6,4 @@"]
         terminal.send("/redo")
-        terminal.until("Did the parts that were taken back again")
+        terminal.until("Put these parts back")
         terminal.until_idle()
         assert (project.cwd / "a.txt").read_text(encoding="utf-8") == near
 
@@ -229,7 +229,7 @@ def test_a_review_goes_through_the_hunks_of_the_session(project: Project) -> Non
         kept = NEW.replace("middle\n", "line 15\n")
         assert (project.cwd / "a.txt").read_text(encoding="utf-8") == kept
         terminal.send("/redo")
-        terminal.until("Did the parts that were taken back again")
+        terminal.until("Put these parts back")
         terminal.until_idle()
         assert (project.cwd / "a.txt").read_text(encoding="utf-8") == NEW
         terminal.send("and now?")
